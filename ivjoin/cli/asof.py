@@ -6,10 +6,9 @@ import argparse
 import re
 from typing import Any
 
-from ivjoin.cli.options import limit_of, parse_keys, parse_order, parse_zone
-from ivjoin.cli.sql import add_param, params_of
+from ivjoin.cli.options import add_param, asked_of, names, parse_keys, running_of
 
-__all__ = ["ASOF_EXAMPLE", "add_asof", "asof_question", "names"]
+__all__ = ["ASOF_EXAMPLE", "add_asof", "asof_question"]
 
 ASOF_EXAMPLE = """\
 example:
@@ -45,18 +44,9 @@ def asof_question(options: argparse.Namespace) -> dict[str, Any]:
         "allow_exact_matches": not options.no_exact,
         "ties": "all" if options.ties == "all" else names(options.ties),
         "condition": options.condition,
-        "params": params_of(options),
         "interpolate": names(options.interpolate),
         "offsets": _offsets(options.offsets),
-        "left_order": [parse_order(text) for text in options.left_order] or None,
-        "right_order": [parse_order(text) for text in options.right_order] or None,
-        "on_late": options.on_late,
-        "timezone": parse_zone(options.timezone),
-        "batch_size": options.batch_size,
-        "sort": options.sort,
-        "threads": options.threads,
-        "columns": names(options.columns),
-    } | limit_of(options)
+    } | asked_of(options) | running_of(options)
 
 
 def _offsets(text: str | None) -> list[Any] | None:
@@ -65,8 +55,3 @@ def _offsets(text: str | None) -> list[Any] | None:
         return None
     parts = [part.strip() for part in text.split(",")]
     return [int(p) if re.fullmatch(r"[+-]?[0-9]+", p) else p for p in parts]
-
-
-def names(text: str | None) -> list[str] | None:
-    """Return the names in ``a,b,c``."""
-    return None if text is None else [n.strip() for n in text.split(",")]

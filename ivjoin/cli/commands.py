@@ -16,13 +16,13 @@ import pyarrow as pa
 
 import ivjoin
 from ivjoin import MultiJoinMetrics
-from ivjoin.cli.asof import asof_question, names
+from ivjoin.cli.asof import asof_question
 from ivjoin.cli.dialects import as_options, check_types, dialect_of
 from ivjoin.cli.many import question_of_many, steps_of_many
-from ivjoin.cli.options import limit_of, parse_bounds, parse_keys, parse_order, parse_pick, parse_zone
+from ivjoin.cli.options import asked_of, parse_bounds, parse_keys, parse_pick, running_of
 from ivjoin.cli.parser import command_parser, paths_by_alias
 from ivjoin.cli.progress import Progress
-from ivjoin.cli.sql import Tables, params_of, sql_question
+from ivjoin.cli.sql import Tables, sql_question
 from ivjoin.cli.stopping import fail
 from ivjoin.cli.window import parse_aggregates, window_question
 from ivjoin.errors import IvjoinError
@@ -99,14 +99,10 @@ def _question(options: argparse.Namespace, left: pa.Schema, right: pa.Schema) ->
         "on": parse_keys(options.on),
         "condition": options.condition,
         "how": options.how,
-        "left_order": [parse_order(text) for text in options.left_order] or None,
-        "right_order": [parse_order(text) for text in options.right_order] or None,
         "left_bounds": parse_bounds(options.left_bounds, left, options.timezone),
         "right_bounds": parse_bounds(options.right_bounds, right, options.timezone),
-        "timezone": parse_zone(options.timezone),
         "allow_cross": options.allow_cross,
-        "params": params_of(options),
-    }
+    } | asked_of(options)
 
 
 # -- commands ---------------------------------------------------------------------------------------------------------
@@ -121,10 +117,7 @@ def _join(options: argparse.Namespace) -> int:
         files = {alias: _opened(path, options) for alias, path in paths.items()}
         check_types(options, [f.schema for f in files.values()])
         asked = question_of_many(options, {alias: f.schema for alias, f in files.items()})
-        stream = ivjoin.multi_join(
-            files, **asked, **steps_of_many(options), batch_size=options.batch_size, on_late=options.on_late,
-            sort=options.sort, columns=names(options.columns), threads=options.threads, **limit_of(options),
-        )
+        stream = ivjoin.multi_join(files, **asked, **steps_of_many(options), **running_of(options))
         inputs = list(files.values())
     return _written(options, inputs, stream)
 
@@ -198,15 +191,10 @@ def _output_format(options: argparse.Namespace) -> str | None:
 
 def _join_of_two(options: argparse.Namespace) -> tuple[Any, list[Files]]:
     left, right = _open_inputs(options)
-    question = _question(options, left.schema, right.schema) | {
-        "suffix": options.suffix,
-        "on_late": options.on_late,
-    }
     stream = ivjoin.band_join(
-        left, right, **question, batch_size=options.batch_size, sort=options.sort,
-        threads=options.threads, **limit_of(options),
-        columns=names(options.columns), pick=None if options.pick is None else parse_pick(options.pick),
-    )  # fmt: skip
+        left, right, **_question(options, left.schema, right.schema), **running_of(options), suffix=options.suffix,
+        pick=None if options.pick is None else parse_pick(options.pick),
+    )
     return stream, [left, right]
 
 

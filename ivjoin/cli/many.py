@@ -11,8 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ivjoin.cli.options import parse_bounds, parse_order, parse_pick, parse_zone
-from ivjoin.cli.sql import params_of
+from ivjoin.cli.options import params_of, parse_bounds, parse_order, parse_pick, parse_zone
 from ivjoin.errors import IvjoinError, came
 
 __all__ = ["add_options", "aliased", "question_of_many", "steps_of_many"]
@@ -25,6 +24,7 @@ _OF_TWO = {
     "left_bounds": "write --bounds a.w=0..60", "right_bounds": "write --bounds a.w=0..60",
     "aggregate": "explain a window join of two inputs", "suffix": "columns are named alias_name",
     "shed": "no rows are dropped", "shed_shared": "no rows are dropped",
+    "idle_timeout": "join two inputs at a time", "idle": "join two inputs at a time",
 }  # fmt: skip
 
 

@@ -16,7 +16,8 @@ import pyarrow as pa
 from ivjoin.errors import ColumnError, OptionError, OrderError, came
 
 __all__ = [
-    "add_limit", "limit_of", "parse_bounds", "parse_keys", "parse_order", "parse_pick", "parse_zone",
+    "add_limit", "add_param", "asked_of", "limit_of", "names", "params_of", "parse_bounds", "parse_keys", "parse_order",
+    "parse_pick", "parse_zone", "running_of",
 ]  # fmt: skip
 
 _ORDER = re.compile(
@@ -29,6 +30,9 @@ _PICK = re.compile(
 )
 _OFFSET = re.compile(r"(?:UTC|GMT|UT|Z)?(?:(?P<sign>[+-])(?P<h>[0-9]{1,2})(?::?(?P<m>[0-9]{2}))?)?")
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_NAMED = re.compile(r"(?P<name>[A-Za-z_]\w*)=(?P<value>.*)", re.DOTALL)
+_SIGNED = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?P<e>[eE][+-]?[0-9]+)?")
+_WORDS = {"true": True, "false": False, "null": None}
 _MOST_DIGITS = 310
 
 
@@ -57,6 +61,59 @@ def limit_of(options: argparse.Namespace) -> dict[str, Any]:
     elif full == "shed":
         full = Shed(shed or "prob", shared=shared)
     return {"memory_limit": limit, "when_full": full}
+
+
+def add_param(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--param", action="append", default=[], metavar="NAME=VALUE", help="the value of :NAME in the condition",
+    )  # fmt: skip
+
+
+def params_of(options: argparse.Namespace) -> dict[str, Any] | None:
+    """Return the values of ``--param``: numbers, true, false and null, and else text."""
+    out: dict[str, Any] = {}
+    for text in options.param:
+        found = _NAMED.fullmatch(text.strip())
+        if found is None:
+            raise OptionError(f"--param is {came(text)}; expected NAME=VALUE, such as w=5")
+        value = found["value"]
+        number = _SIGNED.fullmatch(value)
+        if value.lower() in _WORDS:
+            out[found["name"]] = _WORDS[value.lower()]
+        elif number is not None:
+            whole = value.lstrip("+-").isdigit()
+            out[found["name"]] = int(value) if whole else float(value) if number["e"] else Decimal(value)
+        else:
+            out[found["name"]] = value
+    return out or None
+
+
+def asked_of(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the arguments of a join of two inputs that its plan depends on."""
+    return {
+        "left_order": [parse_order(text) for text in options.left_order] or None,
+        "right_order": [parse_order(text) for text in options.right_order] or None,
+        "timezone": parse_zone(options.timezone),
+        "params": params_of(options),
+        "idle_timeout": options.idle_timeout,
+        "idle": options.idle,
+    }
+
+
+def running_of(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the arguments of a join of two inputs that its plan does not depend on."""
+    return {
+        "on_late": options.on_late,
+        "threads": options.threads,
+        "batch_size": options.batch_size,
+        "sort": options.sort,
+        "columns": names(options.columns),
+    } | limit_of(options)
+
+
+def names(text: str | None) -> list[str] | None:
+    """Return the names in ``a,b,c``."""
+    return None if text is None else [n.strip() for n in text.split(",")]
 
 
 def parse_keys(texts: Sequence[str]) -> list[Any] | None:

@@ -10,8 +10,8 @@ import ivjoin
 from ivjoin.cli.asof import ASOF_EXAMPLE, add_asof
 from ivjoin.cli.dialects import add_csv
 from ivjoin.cli.many import add_options, aliased
-from ivjoin.cli.options import add_limit
-from ivjoin.cli.sql import SQL_EXAMPLE, add_param, add_sql
+from ivjoin.cli.options import add_limit, add_param
+from ivjoin.cli.sql import SQL_EXAMPLE, add_sql
 from ivjoin.cli.window import WINDOW_EXAMPLE, add_aggregate, add_window
 from ivjoin.files.formats import FORMATS
 
@@ -73,7 +73,7 @@ def command_parser() -> argparse.ArgumentParser:
     _add_inputs(window)
     add_window(window)
     _add_threads(window)
-    add_limit(window, "raise (default)")
+    add_limit(window, "raise (default), or spill to files")
     _add_orders(window)
     _add_files(window)
     _add_output(window)
@@ -137,6 +137,8 @@ def _add_orders(command: argparse.ArgumentParser) -> None:
             f"--{side}-order", action="append", default=[], metavar="ORDER",
             help=f"promised order of {side.upper()}: EXPR [DESC] [NULLS FIRST|LAST] [SLACK n]; repeatable",
         )  # fmt: skip
+    command.add_argument("--idle-timeout", metavar="TIME", help="how long to wait for a silent pipe, such as 5s")
+    command.add_argument("--idle", default="wait", help="advance: a silent pipe follows the other; wait (default)")
 
 
 def _add_output(command: argparse.ArgumentParser, names: bool = True) -> None:

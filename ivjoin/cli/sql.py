@@ -1,4 +1,4 @@
-"""The command ``ivjoin sql``, and ``--param`` of all commands with a condition."""
+"""The command ``ivjoin sql``."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import argparse
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
-from decimal import Decimal
 from typing import Any
 
-from ivjoin.cli.options import limit_of, parse_order, parse_zone
+from ivjoin.cli.options import add_param, limit_of, params_of, parse_order, parse_zone
 from ivjoin.errors import FileError, IvjoinError, came
 from ivjoin.files.datasets import Files
 
-__all__ = ["SQL_EXAMPLE", "Tables", "add_param", "add_sql", "params_of", "sql_question"]
+__all__ = ["SQL_EXAMPLE", "Tables", "add_sql", "sql_question"]
 
 SQL_EXAMPLE = """\
 example:
@@ -21,8 +20,7 @@ example:
       ON l.user = r.user AND l.ts BETWEEN r.ts AND r.ts + INTERVAL 1 HOUR" -o matches.parquet
 """
 _NAMED = re.compile(r"(?P<name>[A-Za-z_]\w*)=(?P<value>.*)", re.DOTALL)
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?P<e>[eE][+-]?[0-9]+)?")
-_WORDS = {"true": True, "false": False, "null": None}
+
 
 
 def add_sql(command: argparse.ArgumentParser) -> None:
@@ -31,31 +29,6 @@ def add_sql(command: argparse.ArgumentParser) -> None:
     add("files", metavar="NAME=FILE", nargs="*", help="a file, by its name in the query")
     add("--order", action="append", default=[], metavar="ALIAS=ORDER", help="promised order of a table; repeatable")
     add_param(command)
-
-
-def add_param(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--param", action="append", default=[], metavar="NAME=VALUE", help="the value of :NAME in the condition",
-    )  # fmt: skip
-
-
-def params_of(options: argparse.Namespace) -> dict[str, Any] | None:
-    """Return the values of ``--param``: numbers, true, false and null, and else text."""
-    out: dict[str, Any] = {}
-    for text in options.param:
-        found = _NAMED.fullmatch(text.strip())
-        if found is None:
-            raise IvjoinError(f"--param is {came(text)}; expected NAME=VALUE, such as w=5")
-        value = found["value"]
-        number = _NUMBER.fullmatch(value)
-        if value.lower() in _WORDS:
-            out[found["name"]] = _WORDS[value.lower()]
-        elif number is not None:
-            whole = value.lstrip("+-").isdigit()
-            out[found["name"]] = int(value) if whole else float(value) if number["e"] else Decimal(value)
-        else:
-            out[found["name"]] = value
-    return out or None
 
 
 class Tables(Mapping[str, Files]):

@@ -7,9 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ivjoin.cli.asof import names
-from ivjoin.cli.options import limit_of, parse_bounds, parse_keys, parse_order, parse_zone
-from ivjoin.cli.sql import add_param, params_of
+from ivjoin.cli.options import add_param, asked_of, parse_bounds, parse_keys, running_of
 from ivjoin.errors import ColumnError, came
 
 __all__ = ["WINDOW_EXAMPLE", "add_aggregate", "add_window", "parse_aggregates", "window_question"]
@@ -53,18 +51,9 @@ def window_question(options: argparse.Namespace, left: pa.Schema, right: pa.Sche
         "aggregate": parse_aggregates(options.aggregate),
         "how": options.how,
         "include_previous": options.include_previous,
-        "left_order": [parse_order(text) for text in options.left_order] or None,
-        "right_order": [parse_order(text) for text in options.right_order] or None,
         "left_bounds": parse_bounds(options.left_bounds, left, options.timezone),
         "right_bounds": parse_bounds(options.right_bounds, right, options.timezone),
-        "on_late": options.on_late,
-        "timezone": parse_zone(options.timezone),
-        "threads": options.threads,
-        "batch_size": options.batch_size,
-        "sort": options.sort,
-        "columns": names(options.columns),
-        "params": params_of(options),
-    } | limit_of(options)
+    } | asked_of(options) | running_of(options)
 
 
 def parse_aggregates(texts: list[str]) -> dict[str, str]:

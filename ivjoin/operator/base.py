@@ -10,6 +10,7 @@ import pyarrow as pa
 from ivjoin.errors import MemoryLimitError, ProtocolError, came
 from ivjoin.expr.nodes import Node
 from ivjoin.frontier.late import Report
+from ivjoin.frontier.tracking import Frontier
 from ivjoin.operator import snapshot
 from ivjoin.operator.core import Core
 from ivjoin.operator.cores import AnyCore, core_of
@@ -87,6 +88,10 @@ class Operator(OneCall):
 
     def _spares(self, error: BaseException) -> bool:
         return isinstance(error, MemoryLimitError) and self._core.is_refused(error)
+
+    @property
+    def frontiers(self) -> tuple[Frontier, Frontier]:
+        return self._core.frontiers
 
     def report_late(self, report: Report | None) -> None:
         """Call a function with the side and each batch of late rows."""

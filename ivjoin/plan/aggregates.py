@@ -17,9 +17,10 @@ from ivjoin.expr.types import FLOAT64, to_arrow
 from ivjoin.separation.separate import BandTerm
 from ivjoin.shj.plain import value_type
 
-__all__ = ["FUNCTIONS", "Aggregate", "aggregates_of", "check_previous", "result_schema", "result_type"]
+__all__ = ["FUNCTIONS", "SPREADS", "Aggregate", "aggregates_of", "check_previous", "result_schema", "result_type"]
 
-FUNCTIONS = ("count", "sum", "mean", "min", "max", "first", "last", "array_agg")
+SPREADS = ("stddev", "stddev_pop", "variance", "var_pop")
+FUNCTIONS = ("count", "sum", "mean", "min", "max", "first", "last", *SPREADS, "array_agg")
 _DIGITS = 38  # of a sum of decimals
 
 
@@ -74,7 +75,7 @@ def aggregates_of(given: Any, resolve: Callable[[Any], Node], left: pa.Schema, r
             out.append(Aggregate(name, function, None))
             continue
         node = resolve(column)
-        if node.type.kind == "null" and function in ("sum", "mean"):
+        if node.type.kind == "null" and function in ("sum", "mean", *SPREADS):
             node = cast(node, FLOAT64)  # of a column without any value
         made = Aggregate(name, function, node)
         result_type(made, right)
@@ -102,6 +103,7 @@ def result_type(a: Aggregate, right: pa.Schema) -> pa.DataType:
     - sum is int64 for whole numbers (uint64 for unsigned ones), decimal128(38, s) for decimals, the same type for
       durations, and float64 for floats.
     - min, max, first and last have the type of their argument, or for min and max of encoded columns, of the values.
+    - variances and their roots are float64.
     - array_agg is a list of the values of its argument.
     """
     if a.node is None or a.function == "count":
@@ -119,6 +121,10 @@ def result_type(a: Aggregate, right: pa.Schema) -> pa.DataType:
         if t.kind == "null":
             return own
         raise UnsupportedError(f"{a.function}({a.node}) is of {own}, which has no order; count, first and last take it")
+    if a.function in SPREADS and t.kind in ("int", "float", "decimal", "decimal256"):
+        return pa.float64()
+    if a.function in SPREADS:
+        raise UnsupportedError(f"{a.function}({a.node}) is over {t}; expected a number. Cast it, such as to DOUBLE")
     if t.kind in ("int", "bool") or (t.kind == "duration" and a.function == "sum"):
         if a.function == "mean":
             return pa.float64()

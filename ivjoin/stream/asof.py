@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import pyarrow as pa
@@ -21,9 +22,11 @@ from ivjoin.stream.options import ASOF_DEFAULTS, AsofOptions, Direction
 from ivjoin.stream.pull import stream_of
 from ivjoin.stream.sources.columns import Chosen, chosen
 from ivjoin.stream.sources.hints import index_hints
+from ivjoin.stream.sources.idle import idle_of
 from ivjoin.stream.sources.inputs import ArrowStream, Source, open_inputs
 
 if TYPE_CHECKING:
+
     from ivjoin.conditions.written import Expression, Slack
     from ivjoin.plan.join_plan import JoinPlan
     from ivjoin.plan.picking.asof import Tolerance
@@ -105,7 +108,7 @@ def asof_join(
         named ``bid_-1s``, ``bid_0s`` and ``bid_5s``.
     params : mapping of str to value, optional
         The values of ``:name`` in the condition.
-    batch_size, timezone, sort, maintain_order, indicator : optional
+    batch_size, timezone, sort, maintain_order, indicator, idle_timeout, idle : optional
         As for :func:`ivjoin.band_join`.
 
     Returns
@@ -134,38 +137,39 @@ def asof_join(
     sources = open_inputs(left, right)
     matching = matching_of(given["maintain_order"], given["indicator"], None)
     rule, report = late_rule(on_late)
+    patience = idle_of(given["idle_timeout"], given["idle"])
 
-    def lookup(
-        inputs: tuple[Source, Source], direction: str = direction, offset: Any = None, suffix: str = suffix
-    ) -> JoinPlan:
-        return asof_plan(
-            (inputs[0].schema, inputs[1].schema), (inputs[0].ends, inputs[1].ends), on, direction, tolerance,
-            allow_exact_matches, ties, slack, [left_order, right_order], offset=offset, on=by, how=how, suffix=suffix,
-            batch_size=given["batch_size"], on_late=rule, timezone=given["timezone"], also=condition,
-            params=given["params"],
-        )
+    lookup = partial(
+        asof_plan, ends=(sources[0].ends, sources[1].ends), column=on, tolerance=tolerance,
+        allow_exact_matches=allow_exact_matches, ties=ties, slack=slack, orders=(left_order, right_order), on=by,
+        how=how, batch_size=given["batch_size"], on_late=rule, timezone=given["timezone"], also=condition,
+        params=given["params"],
+    )
 
     def plan_for(inputs: tuple[Source, Source]) -> JoinPlan:
-        return lookup(inputs)
+        return lookup((inputs[0].schema, inputs[1].schema), direction, None, suffix)
 
     def join(
         inputs: tuple[Source, Source], plan: JoinPlan, names: Sequence[str] | None,
         choose: Callable[..., Chosen] = chosen,
     ) -> JoinStream:
-        return stream_of(inputs, plan, threads, given["sort"], names, budget, choose, report=report)
+        return stream_of(inputs, plan, threads, given["sort"], names, budget, choose, report, patience)
 
     with index_hints({"left": left, "right": right}):
         plan = plan_for(sources)
-        if given["offsets"] is not None or given["interpolate"] is not None:
+        offsets, interpolate = given["offsets"], given["interpolate"]
+        if offsets is not None or interpolate is not None:
             checked = {"how": how, "ties": ties, **{n: given[n] for n in ("maintain_order", "indicator")}}
-            question = Lookups(sources, plan, on, direction, given["offsets"], given["interpolate"], suffix, checked)
-            return question.join(lookup, join, columns)
+            schemas = sources[0].schema, sources[1].schema
+            question = Lookups(schemas, lookup, on, direction, offsets, interpolate, suffix, checked)
+            return join(sources, question.plan, columns, question.chosen)
     return join(sources, plan, columns) if matching is None else matching.join(sources, plan_for, join, columns)
 
 
 def asof_plan(
-    schemas: tuple[pa.Schema, pa.Schema], ends: tuple[bool, bool], column: Any, direction: Any, tolerance: Any,
-    allow_exact_matches: Any, ties: Any, slack: Any, orders: list[Any], *, offset: Any = None, **options: Any,
+    schemas: tuple[pa.Schema, pa.Schema], direction: Any, offset: Any, suffix: str, *, ends: tuple[bool, bool],
+    column: Any, tolerance: Any, allow_exact_matches: Any, ties: Any, slack: Any, orders: tuple[Any, Any],
+    **options: Any,
 ) -> JoinPlan:
     """Return the plan of an as-of join.
 
@@ -174,9 +178,11 @@ def asof_plan(
     """
     zone = zone_of_call(options.get("timezone"))
     asked = as_of(schemas, column, direction, tolerance, allow_exact_matches, ties, options["how"], offset, zone=zone)
-    for s in (0, 1):
-        if orders[s] is None and (not ends[s] or slack is not None):
-            orders[s] = Order(asked.on[s], slack=slack)
+    left, right = (
+        Order(asked.on[s], slack=slack) if orders[s] is None and (not ends[s] or slack is not None) else orders[s]
+        for s in (0, 1)
+    )
     return planned(
-        *schemas, condition=asked.condition, left_order=orders[0], right_order=orders[1], pick=asked.pick, **options
+        *schemas, condition=asked.condition, left_order=left, right_order=right, pick=asked.pick, suffix=suffix,
+        **options,
     )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Unpack
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from ivjoin.operator.explaining.wording import listed
 from ivjoin.operator.memory.budget import WhenFull, budget_of
 from ivjoin.plan.cache import planned
 from ivjoin.stream.after.explained import explain_inputs
+from ivjoin.stream.after.lookups import Lookups
 from ivjoin.stream.after.matched import matching_of
 from ivjoin.stream.asof import asof_plan
 from ivjoin.stream.options import DEFAULTS, Direction, JoinOptions
@@ -29,13 +31,14 @@ if TYPE_CHECKING:
     from ivjoin.conditions.written import Slack
     from ivjoin.expr.literals import Params
     from ivjoin.multi.question import AliasBounds, AliasOrders, Views
+    from ivjoin.plan.join_plan import JoinPlan
     from ivjoin.plan.picking.asof import Tolerance
     from ivjoin.plan.picking.choice import Pick
     from ivjoin.plan.question import Expression, JoinHow, Keys, Orders, Sort, SupportsArrowSchema, Value
     from ivjoin.stream.window.join import WindowAggregates
 
 _CONDITION = re.compile(r"[<>]|\s(=|between|is|in|like)\s", re.IGNORECASE)  # what no path of a file has
-_OF_ASOF = ("by", "direction", "tolerance", "allow_exact_matches", "ties", "slack")
+_OF_ASOF = ("by", "direction", "tolerance", "allow_exact_matches", "ties", "slack", "interpolate", "offsets")
 
 Inputs: TypeAlias = "Mapping[str, SupportsArrowSchema | ArrowStream]"
 
@@ -53,6 +56,8 @@ class ExplainOptions(JoinOptions, total=False):
     allow_exact_matches: bool
     ties: str | Sequence[str] | None
     slack: Slack | None
+    interpolate: str | Sequence[str] | None
+    offsets: Sequence[Tolerance] | None
     orders: AliasOrders | None
     bounds: AliasBounds | None
     views: Views
@@ -153,6 +158,7 @@ def explain(
         raise OptionError(f"explain got {named[0]}=, of asof_join, and {others[0]}=, of {of}; give one of the two")
     if aggregate is not None and pick is not None:
         raise OptionError("explain got aggregate=, of window_join, and pick=, of band_join; give one of the two")
+    several: Lookups | None = None
     if aggregate is not None:
         plan, _ = window_plan(
             schemas[0], schemas[1], aggregate=aggregate, how="left" if how is None else how, on=on, condition=condition,
@@ -160,11 +166,19 @@ def explain(
             **bounds_of, **both,
         )
     elif named:
-        plan = asof_plan(
-            (schemas[0], schemas[1]), (ends[0], ends[1]), on, asof["direction"] or "backward", asof["tolerance"],
-            options.get("allow_exact_matches", True), asof["ties"], asof["slack"], [left_order, right_order],
-            on=asof["by"], how="left" if how is None else how, suffix=suffix, also=condition, **both,
+        of_two, way = (schemas[0], schemas[1]), asof["direction"] or "backward"
+        lookup: Callable[..., JoinPlan] = partial(
+            asof_plan, ends=(ends[0], ends[1]), column=on, tolerance=asof["tolerance"], ties=asof["ties"],
+            slack=asof["slack"], on=asof["by"], allow_exact_matches=options.get("allow_exact_matches", True),
+            how=how or "left", orders=(left_order, right_order), also=condition, **both,
         )
+        plan = lookup(of_two, way, None, suffix)
+        offsets, interpolate = asof["offsets"], asof["interpolate"]
+        if offsets is not None or interpolate is not None:
+            together = {"how": how or "left", "ties": asof["ties"], "maintain_order": given["maintain_order"],
+                        "indicator": given["indicator"]}  # fmt: skip
+            several = Lookups(of_two, lookup, on, way, offsets, interpolate, suffix, together)
+            plan = several.plan
     else:
         plan = planned(
             schemas[0], schemas[1], on=on, how="inner" if how is None else how, left_order=left_order,
@@ -173,8 +187,9 @@ def explain(
     refuse_cross(plan, given["allow_cross"])
     check_call(plan, threads, sort, budget)
     if aggregate is None:
-        chosen(plan, columns)
-    return explain_inputs(plan, sources, sort != "never", frontier)
+        (chosen if several is None else several.chosen)(plan, columns)
+    text = explain_inputs(plan, sources, sort != "never", frontier)
+    return text if several is None else text.with_line(several.said)
 
 
 def _of_many(inputs: Any, condition: Any, workers: int, sorts: bool, **question: Any) -> Explanation:
@@ -182,7 +197,7 @@ def _of_many(inputs: Any, condition: Any, workers: int, sorts: bool, **question:
     from ivjoin.multi.question import multi_spec, named_inputs
     from ivjoin.multi.shape.steps import laid_out
     from ivjoin.routing.rows.arguments import worker_count
-    from ivjoin.stream.many import prepared, with_line, with_present
+    from ivjoin.stream.many import prepared, with_present
     from ivjoin.stream.tables.table_steps import BY_TABLES, table_steps
 
     workers = worker_count(workers)
@@ -196,10 +211,10 @@ def _of_many(inputs: Any, condition: Any, workers: int, sorts: bool, **question:
     text = explained(spec, laid_out(spec, shape), rows, workers)
     if by:
         names = listed([f"{a}.{n.params[1]}" for a, n in by.items()])
-        text = with_line(text, f"  sorted, where not in order already, by {names}")
+        text = text.with_line(f"  sorted, where not in order already, by {names}")
     known = {a: s for a, s in sources.items() if s is not None}
     if sorts and len(known) == len(sources) and table_steps(unsorted, shape, known, 1) is not None:
-        text = with_line(text, BY_TABLES)
+        text = text.with_line(BY_TABLES)
     return text
 
 

@@ -15,12 +15,10 @@ from ivjoin.operator.explaining.picture import Explanation
 from ivjoin.stream.after.explained import explain_inputs
 from ivjoin.stream.outputs import Outputs
 from ivjoin.stream.prepared import PreparedJoin
-from ivjoin.stream.running import CLOSED, ENDED, Run, RunOfTwo, stopped_by
-from ivjoin.stream.threads.slices import SlicedJoin
+from ivjoin.stream.running import CLOSED, ENDED, Pusher, Run, RunOfTwo, stopped_by
 
 if TYPE_CHECKING:
     from ivjoin.expr.literals import Value
-    from ivjoin.operator.operator import SymmetricHashJoin
     from ivjoin.stream.tables.lookup_parts import LookupParts
     from ivjoin.stream.tables.table_join import TableJoin
     from ivjoin.stream.tables.table_lookup import TableLookup
@@ -69,7 +67,7 @@ class JoinStream(Outputs):
         self._reader: object | None = None  # the last one handed out; None if the output is read from the stream itself
 
     @property
-    def _operator(self) -> SymmetricHashJoin | SlicedJoin | TableJoin | TableLookup | LookupParts:
+    def _operator(self) -> Pusher | TableJoin | TableLookup | LookupParts:
         return self._two.operator
 
     @property
@@ -94,10 +92,12 @@ class JoinStream(Outputs):
 
     def explain(self) -> Explanation:
         """Return the plan of this join, as :func:`ivjoin.explain` does. Before the first row, this reads a sample."""
-        arranged = self._two.arranged
+        arranged, several = self._two.arranged, self._join.chosen.several
         if arranged is not None:
-            return explain_plan(arranged.plan, None, [arranged.said] if arranged.said else [])
-        return explain_inputs(self._join.plan, self._join.inputs, self._join.sorts)
+            text = explain_plan(arranged.plan, None, [arranged.said] if arranged.said else [])
+        else:
+            text = explain_inputs(self._join.plan, self._join.inputs, self._join.sorts)
+        return text if several is None else text.with_line(several.said)
 
     def __repr__(self) -> str:
         """Return the schema, the condition and the state so far."""

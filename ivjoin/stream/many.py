@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from ivjoin.operator.memory.budget import Budget
     from ivjoin.plan.question import Sort
 
-__all__ = ["MultiJoinStream", "join_many", "opened", "prepared", "tables_joined", "with_line", "with_present"]
+__all__ = ["MultiJoinStream", "join_many", "opened", "prepared", "tables_joined", "with_present"]
 
 # Rows of a push: from a stream, and from a table that is in memory as a whole.
 _PUSH_ROWS, _TABLE_ROWS = 4096, 16_384
@@ -144,12 +144,6 @@ def sorted_by(
         a: make("column", (), (LEFT, column.params[1].removeprefix(f"{a}_")), column.type)
         for a, (column, _) in found.items()
     }
-
-
-def with_line(text: Explanation, line: str) -> Explanation:
-    """Return an explanation with a line after its first one."""
-    first, rest = text.split("\n", 1)
-    return Explanation(f"{first}\n{line}\n{rest}", (), text.state)
 
 
 class _RunOfMany(Run):
@@ -255,7 +249,7 @@ class MultiJoinStream(JoinStream):
     def explain(self) -> Explanation:
         """Return the steps, the rows that each side stores, and the inputs that bound them."""
         text = self._many.joining.explain()
-        return text if self._many.tables is None else with_line(text, BY_TABLES)
+        return text if self._many.tables is None else text.with_line(BY_TABLES)
 
     def _question(self) -> str:
         spec = self._many.joining.spec

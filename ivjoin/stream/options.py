@@ -48,9 +48,11 @@ class AsofOptions(TypedDict, total=False):
     sort: Sort
     maintain_order: KeepOrder | None
     indicator: bool | str
+    idle_timeout: str | float | timedelta | None
+    idle: Literal["wait", "advance"]
 
 
 ASOF_DEFAULTS = AsofOptions(
     interpolate=None, offsets=None, params=None, batch_size=65536, timezone=None, sort="auto", maintain_order=None,
-    indicator=False,
+    indicator=False, idle_timeout=None, idle="wait",
 )

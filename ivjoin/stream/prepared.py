@@ -23,6 +23,8 @@ from ivjoin.stream.threads.memory import threads_within
 from ivjoin.stream.threads.slices import SlicedJoin, can_slice
 
 if TYPE_CHECKING:
+    from ivjoin.stream.after.lockstep import Lockstep
+    from ivjoin.stream.after.lookups import Looked
     from ivjoin.stream.tables.lookup_parts import LookupParts
     from ivjoin.stream.tables.table_join import TableJoin
     from ivjoin.stream.tables.table_lookup import TableLookup
@@ -80,10 +82,12 @@ class PreparedJoin:
 
     def operator(
         self, plan: JoinPlan, errors_first: bool = False, copies: bool = False
-    ) -> SymmetricHashJoin | SlicedJoin:
+    ) -> SymmetricHashJoin | SlicedJoin | Lockstep:
         cut = self._cut(plan)
-        op: SymmetricHashJoin | SlicedJoin
-        if cut is None:
+        op: SymmetricHashJoin | SlicedJoin | Lockstep
+        if self.chosen.several is not None:
+            op = self.chosen.several.operator(plan, errors_first, self.budget)
+        elif cut is None:
             op = SymmetricHashJoin.from_plan(plan, errors_first=errors_first, budget=self.budget)
         else:
             views = self._in_memory and not copies
@@ -96,7 +100,7 @@ class PreparedJoin:
 
         Tables in memory are joined in slices of rows, or by one thread: the order then does not depend on the threads.
         """
-        if self._in_memory and self.budget is None and not plan.spec.grouped:
+        if self.chosen.several is not None or (self._in_memory and self.budget is None and not plan.spec.grouped):
             return None
         cut = cut_of(plan) if self._threads > 1 or self._in_slices(plan) else ""
         return None if isinstance(cut, str) or not can_slice(plan, cut, self.budget) else cut
@@ -151,7 +155,7 @@ class PreparedJoin:
         if self._looked_up is None and self._takes_parts(arranged):
             from ivjoin.stream.tables.lookup_parts import LookupParts
 
-            self._looked_up = LookupParts(self.plan, arranged.batches, self._of_tables)
+            self._looked_up = LookupParts(self.chosen, arranged.batches, self._of_tables)
         if not any(side.orders for side in arranged.plan.sides):
             warn_of_pairs(arranged.rows, arranged.compared)
         if self.budget is not None and (self.plan.spec.pick is not None or self.plan.spec.grouped):
@@ -175,7 +179,10 @@ class PreparedJoin:
         """Return the join of two tables that gives each left row one answer; None if rows are pushed instead."""
         if self._sources is None or self.budget is not None:
             return None
-        return looked_up(self.plan, self._sources, self._of_tables) if self.plan.looks_up else None
+        if not self.plan.looks_up:
+            return None
+        several: Looked | None = self.chosen.several
+        return looked_up(self.plan, self._sources, self._of_tables, several)
 
     def in_slices(self, arranged: Arranged) -> TableJoin | TableLookup | LookupParts | None:
         """Return the join of two tables in slices; None if their rows are pushed."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
@@ -19,10 +19,13 @@ from ivjoin.stream.threads.memory import to_the_end
 from ivjoin.stream.threads.slices import SlicedJoin
 
 if TYPE_CHECKING:
+    from ivjoin.stream.after.lockstep import Lockstep
     from ivjoin.stream.tables.lookup_parts import LookupParts
     from ivjoin.stream.tables.table_lookup import TableLookup
 
-__all__ = ["CLOSED", "ENDED", "Run", "RunOfTwo", "stopped_by"]
+Pusher: TypeAlias = "SymmetricHashJoin | SlicedJoin | Lockstep"
+
+__all__ = ["CLOSED", "ENDED", "Pusher", "Run", "RunOfTwo", "stopped_by"]
 
 CLOSED = "this stream was closed and gives nothing more"
 ENDED = "the output was read to its end, and can be read only once: store what you read, or join again"
@@ -74,7 +77,7 @@ class RunOfTwo(Run):
     def __init__(self, join: PreparedJoin) -> None:
         self._join = join
         self._pusher = join.operator(join.plan)
-        self.operator: SymmetricHashJoin | SlicedJoin | TableJoin | TableLookup | LookupParts = self._pusher
+        self.operator: Pusher | TableJoin | TableLookup | LookupParts = self._pusher
         self._arranged: Arranged | None = None
 
     @property
@@ -110,7 +113,7 @@ class RunOfTwo(Run):
             self.operator = self._pusher
         yield from self._pushed(self._pusher, inputs)
 
-    def _pushed(self, op: SymmetricHashJoin | SlicedJoin, inputs: tuple[Pieces, Pieces]) -> Iterator[pa.RecordBatch]:
+    def _pushed(self, op: Pusher, inputs: tuple[Pieces, Pieces]) -> Iterator[pa.RecordBatch]:
         """Push rows piece by piece, and yield the output."""
         assert self._arranged is not None
         names, first = ("left", "right"), self._arranged.first
@@ -118,7 +121,7 @@ class RunOfTwo(Run):
             for p, piece in self._arranged.sweep.turns(self._join.sweep_rows(self._arranged.plan)):
                 yield from op.finish(names[p]) if piece is None else op.push(names[p], piece)
             return
-        if self._join.idle is not None and first is None and isinstance(op, SymmetricHashJoin):
+        if self._join.idle is not None and first is None and not isinstance(op, SlicedJoin):
             yield from joined_idly(op, inputs, self._join.idle)
             return
         open_ = [True, True]

@@ -45,6 +45,25 @@ def test_the_rows_and_their_order_do_not_depend_on_the_threads(threads: int, pus
     assert in_order(rows).equals(pushed)
 
 
+def test_small_files_are_read_into_tables(pushed: pa.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for alias, rows in TABLES.items():
+        pq.write_table(rows, tmp_path / f"{alias}.parquet")
+    files = {alias: tmp_path / f"{alias}.parquet" for alias in TABLES}
+    stream = ivjoin.multi_join(files, CONDITION, batch_size=100)
+    assert SAID in stream.explain() and SAID in ivjoin.explain(files, CONDITION)
+    first = next(stream)
+    assert stream.metrics.peak_state_bytes > sum(t.nbytes for t in TABLES.values()) - 10_000
+    assert in_order(pa.concat_tables([pa.Table.from_batches([first]), stream.read_all()])).equals(pushed)
+    assert stream.metrics.state_bytes == 0
+    one = ivjoin.multi_join({**TABLES, "b": files["b"]}, CONDITION, columns=IDS)  # type: ignore[dict-item]
+    assert in_order(one.read_all()).equals(pushed.select(IDS))
+    monkeypatch.setattr(table_steps, "_MOST_TIMES", 0)  # rows are pushed: the files are read again
+    assert in_order(ivjoin.multi_join(files, CONDITION).read_all()).equals(pushed)
+    monkeypatch.setattr(table_steps, "_MOST_READ", 0)
+    stream = ivjoin.multi_join(files, CONDITION)
+    assert SAID not in stream.explain() and in_order(stream.read_all()).equals(pushed)
+
+
 def test_counts_and_what_was_sorted(pushed: pa.Table) -> None:
     stream = ivjoin.multi_join(TABLES, CONDITION, batch_size=100)
     assert SAID in stream.explain()

@@ -201,6 +201,7 @@ def test_null_safe_keys_in_order_say_why_they_hold_rows() -> None:
 
 @pytest.mark.parametrize("options", [
     {"direction": "backward"}, {"direction": "nearest"}, {"by": "k"}, {"tolerance": "5 seconds"},
+    {"offsets": ["-1s", "5s"], "columns": ["price_5s"]}, {"interpolate": "price"},
     {"allow_exact_matches": False}, {"ties": "price", "by": ["k"]}, {"slack": "1 seconds", "how": "inner"},
 ])  # fmt: skip
 @pytest.mark.parametrize("schemas", [False, True])
@@ -210,7 +211,21 @@ def test_arguments_of_an_as_of_join(options: dict[str, Any], schemas: bool) -> N
     text = str(ivjoin.explain(given, given, on="ts", **options))
     assert text.startswith(f"{options.get('how', 'left')} join")
     assert "each left row takes one row of those that match" in text
-    assert ivjoin.asof_join(table, table, on="ts", **options).read_all().num_rows == 0
+    joined = ivjoin.asof_join(table, table, on="ts", **options)
+    if "offsets" in options or "interpolate" in options:
+        each = "backward at -1s and backward at 5s" if "offsets" in options else "backward and forward"
+        assert f"\n  each left row is looked up 2 times: {each}\n" in text
+        assert f"looked up 2 times: {each}" in joined.explain()
+    assert joined.read_all().num_rows == 0
+
+
+def test_arguments_of_several_lookups_are_checked() -> None:
+    for options, said in (
+        ({"offsets": ["1s"], "columns": ["price_1"]}, "'price_1', which the output does not have"),
+        ({"offsets": ["1s"], "how": "full"}, "leave how out"), ({"interpolate": "no"}, "interpolate has 'no'"),
+    ):
+        with pytest.raises(ivjoin.IvjoinError, match=said):
+            ivjoin.explain(SCHEMA, SCHEMA, on="ts", **options)
 
 
 def test_arguments_of_two_functions_at_once() -> None:

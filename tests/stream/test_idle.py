@@ -126,6 +126,39 @@ def test_a_silent_input_may_follow_the_other_one(advance: bool) -> None:
     assert stream.metrics.right_late_rows == int(advance)
 
 
+@pytest.mark.parametrize("advance", [False, True])
+@pytest.mark.parametrize("which", ["asof", "window"])
+def test_lookups_of_a_silent_right_input(which: str, advance: bool) -> None:
+    left, right = Pipe(10), Pipe(5)
+    late: list[tuple[str, list[int]]] = []
+    options: dict[str, Any] = {
+        "idle_timeout": "20ms", "idle": "advance" if advance else "wait", "batch_size": 1,
+        "on_late": lambda side, rows: late.append((side, rows["t"].to_pylist())),
+    }
+    inputs = left.reader(), right.reader()
+    stream = ivjoin.asof_join(*inputs, on="t", **options) if which == "asof" else ivjoin.window_join(
+        *inputs, condition="r.t BETWEEN l.t - 20 AND l.t", aggregate={"m": "max(r.t)"}, left_order="t", right_order="t",
+        **options,
+    )
+    taken = Taken(stream)
+    for t in (20, 30):
+        left.put(t)
+    if advance:
+        assert taken.wait(2)[:2] == [(10, 5), (20, 5)]
+    else:
+        time.sleep(0.3)
+        assert taken.rows == []
+    right.put(15)
+    right.put(40)
+    for pipe in (left, right):
+        pipe.queue.put(None)
+    taken.join(20)
+    assert taken.error is None
+    seen = 5 if advance else 15
+    assert sorted(taken.rows) == [(10, 5), (20, seen), (30, seen if which == "asof" or not advance else None)]
+    assert late == ([("right", [15])] if advance else [])
+
+
 def test_errors_of_an_input_are_raised_and_threads_end() -> None:
     left, right = Pipe(1), Pipe(1)
     right.queue.put(OSError("the pipe is broken"))

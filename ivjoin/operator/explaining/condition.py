@@ -56,7 +56,7 @@ def aggregate_lines(plan: JoinPlan) -> list[str]:
     if not plan.spec.aggregates:
         return []
     bands = {t.right for t in plan.kernel_terms}
-    if plan.separation.residual or any(a.function == "array_agg" for a in plan.spec.aggregates):
+    if plan.separation.residual:
         how = "the pairs of each left row are evaluated in pieces and aggregated"
     elif len(bands) > 1:
         lead = said(plan.kernel_terms[0].right)

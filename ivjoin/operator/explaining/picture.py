@@ -43,6 +43,11 @@ class Explanation(str):
     def __reduce__(self) -> tuple[type[Explanation], tuple[str, tuple[Box, ...], tuple[str, ...]]]:
         return Explanation, (str(self), self.boxes, self.state)
 
+    def with_line(self, line: str) -> Explanation:
+        """Return the explanation with a line after its first one."""
+        first, rest = self.split("\n", 1)
+        return Explanation(f"{first}\n{line}\n{rest}", self.boxes, self.state)
+
     def mermaid(self) -> str:
         """Return the condition as a Mermaid flowchart, which Markdown viewers draw."""
         out = ["flowchart BT"]

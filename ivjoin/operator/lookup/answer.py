@@ -25,10 +25,10 @@ from ivjoin.plan.layout import RowLayout
 from ivjoin.shj.arrow import byte_width, take, whole_numbers
 from ivjoin.shj.plain import from_plain, nulls
 
-__all__ = ["Answers", "Stored"]
+__all__ = ["MOST_PAIRS", "Answers", "Stored", "parts_within"]
 
 _MOST_ROWS = 65_536  # left rows that are looked up at once
-_MOST_PAIRS = 1 << 18  # pairs that are decided at once
+MOST_PAIRS = 1 << 18  # pairs that are decided at once
 _FIRST_ROWS = 1 << 13  # left rows of the first piece whose pairs are decided
 
 
@@ -90,25 +90,33 @@ class Answers:
     def blocks(self, rows: Rows, runs: list[Run]) -> Iterator[tuple[Rows, list[Pairs] | None]]:
         """Yield rows in pieces whose pairs can be decided at once, with their pairs in each run."""
         if not self._asks(runs):
-            yield rows, None
+            for part in self._parts(rows, runs) if self._lists else [slice(0, len(rows))]:
+                yield rows.slice(part.start, part.stop) if part.stop - part.start < len(rows) else rows, None
             return
         start, size = 0, _FIRST_ROWS
         while start < len(rows):
             stop = min(start + size, len(rows))
             some = rows if stop - start == len(rows) else rows.slice(start, stop)
-            pairs = [self._pairs(run, some, _MOST_PAIRS) for run in runs]
+            pairs = [self._pairs(run, some, MOST_PAIRS) for run in runs]
             done = min((n for _, n in pairs), default=len(some))
             yield some.slice(0, done), [_of_rows(found, 0, done) for found, _ in pairs]
             start, size = start + done, 2 * done  # rows beyond the limit of pairs would be looked up again
+
+    def _parts(self, rows: Rows, runs: list[Run]) -> Iterator[slice]:
+        """Yield parts of rows whose lists can be made at once."""
+        order = self._order(rows)
+        some = rows if order is None else rows.take(order)
+        sizes = sum((run.find(some, self._core.terms).ranges.sizes for run in runs), np.zeros(len(rows), np.int64))
+        if order is not None:
+            sizes[order] = sizes.copy()
+        yield from parts_within(sizes, MOST_PAIRS)
 
     def _pairs(self, run: Run, rows: Rows, most: int) -> tuple[Pairs, int]:
         """Return pairs of a run, and for how many left rows."""
         return run.pairs(rows, run.find(rows, self._core.terms), most)
 
     def _asks(self, runs: list[Run]) -> bool:
-        if self._lists or self._core.decides():
-            return True
-        return any(run.asks(self._core.terms) for run in runs)
+        return bool(self._core.decides()) or any(run.asks(self._core.terms) for run in runs)
 
     def _answers(self, rows: Rows, runs: list[Run], pairs: list[Pairs] | None) -> Iterator[pa.RecordBatch]:
         def built(cut: slice) -> pa.RecordBatch:
@@ -196,6 +204,16 @@ class Answers:
             whole_numbers(np.zeros(n, dtype=np.int64)) if m.aggregate.function == "count" else nulls(n, m.type)
             for m in self._measures
         ]
+
+
+def parts_within(sizes: np.ndarray, most: int) -> Iterator[slice]:
+    """Cut rows into parts whose sizes : int64[n] add up to ``most`` at most, or that are one row."""
+    ends, start = np.cumsum(sizes), 0
+    while start < len(sizes):
+        before = int(ends[start - 1]) if start else 0
+        stop = max(start + 1, int(np.searchsorted(ends, before + most, side="right")))
+        yield slice(start, stop)
+        start = stop
 
 
 def _of_rows(pairs: Pairs, start: int, stop: int) -> Pairs:

@@ -48,8 +48,12 @@ class BestAnswers(Answers):
         return True
 
     def _pairs(self, run: Run, rows: Rows, most: int) -> tuple[Pairs, int]:
-        trim = None if self._core.decides() else self._trim
+        trim = self._trim if all(map(self._near, self._core.decides())) else None
         return run.pairs(rows, run.find(rows, self._core.terms), most, trim)
+
+    def _near(self, node: Node) -> bool:
+        """Return whether a conjunct is an upper bound of the distance that picks, so that the nearest rows decide."""
+        return node.op in ("le", "lt") and node.args[0] is self._pick.by[0] and node.args[1].op == "literal"
 
     def untaken(self, rows: Rows) -> Iterator[pa.RecordBatch]:
         """Yield output for right rows that no later left row can match and that no left row has taken."""

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
+from ivjoin.conditions.evaluate import Vector
 from ivjoin.errors import EvaluationError
-from ivjoin.operator.lookup.aggregates.reduce import Ranges
+from ivjoin.operator.lookup.aggregates.reduce import DoubleSums, Ranges
+from ivjoin.operator.lookup.places import Places
 from ivjoin.operator.lookup.rows import Rows
 from ivjoin.operator.lookup.tables.ordered import rises
 from ivjoin.plan.cutting import shifted
 from ivjoin.shj.kernels.lookup import grouped_kernels
 from ivjoin.shj.registers import I64_MAX, I64_MIN
 from ivjoin.shj.sorting import order_by_key
+from ivjoin.shj.store.disk.backing import Files
 from ivjoin.shj.store.values.value_blocks import ValueBlocks
 
 __all__ = ["Found", "Pairs", "Run", "Spans", "Term", "order_of", "reach", "sorted_rows", "window"]
@@ -113,7 +118,7 @@ class Run:
         self._starts = np.append(np.flatnonzero(new), len(kids))
         self._kids = kids[self._starts[:-1]]
         self._new = new
-        self._places: dict[int, _Places | None] = {}
+        self._places: dict[int, Places | None] = {}
         self._blocks: dict[int, ValueBlocks] = {}
         self.kept: dict[Any, Any] = {}  # results of reductions of its columns
 
@@ -123,9 +128,14 @@ class Run:
     @property
     def nbytes(self) -> int:
         made = sum(p.nbytes for p in [*self._places.values(), *self._blocks.values()] if p is not None)
-        return self.rows.nbytes + self._starts.nbytes + self._kids.nbytes + self._new.nbytes + made + sum(
-            k.nbytes for k in [*self.kept.values()] if hasattr(k, "nbytes")
-        )
+        own = self._starts.nbytes + self._kids.nbytes + self._new.nbytes
+        return self.rows.nbytes + own + made + sum(map(_bytes, [*self.kept.values()]))
+
+    def spilled(self, files: Files) -> Run:
+        """Return the run with its columns in a file, and with what was computed of them, except for text."""
+        run = copy(self)
+        run.rows, run.kept = self.rows.spilled(files), {k: v for k, v in self.kept.items() if not _has_text(v)}
+        return run
 
     def find(self, left: Rows, terms: Sequence[Term]) -> Found:
         """Return ranges with all matches of each left row, as narrow as the order of the run makes them."""
@@ -268,64 +278,28 @@ class Run:
         """Return whether some term remains to be checked for each pair."""
         return any(self._placed(t.right) is None for t in terms)
 
-    def _placed(self, axis: int) -> _Places | None:
+    def _placed(self, axis: int) -> Places | None:
         """Return the lookup of an axis; None if the rows are not in its order within each key, or some are null."""
         if axis not in self._places:
             values = self.rows.axes[axis]
             falls = values[1:] < values[:-1]
             ordered = axis not in self.rows.absent and not bool((falls & ~self._new[1:]).any())
-            self._places[axis] = _Places.of(values, self._starts, self._new) if ordered else None
+            self._places[axis] = Places.of(values, self._starts, self._new) if ordered else None
         return self._places[axis]
 
 
-@dataclass(slots=True)
-class _Places:
-    """Keys and axis values as one rising number: rank of the key * width + place of the value."""
-
-    whole: np.ndarray  # int64[n]
-    least: int
-    most: int
-    width: int
-    distinct: np.ndarray | None  # int64[u]: if values are too far apart, places are those in this array
-
-    @classmethod
-    def of(cls, values: np.ndarray, starts: np.ndarray, new: np.ndarray) -> _Places:
-        keys = len(starts) - 1
-        least, most = (int(values.min()), int(values.max())) if len(values) else (0, 0)
-        if keys <= 1:
-            return cls(values, least, most, 0, None)
-        ranks = np.cumsum(new, dtype=np.int64) - 1
-        width = most - least + 1
-        if keys * width < 2**63:
-            return cls(ranks * width + (values - least), least, most, width, None)
-        distinct = np.unique(values)
-        width = len(distinct) + 1
-        return cls(ranks * width + np.searchsorted(distinct, values), least, most, width, distinct)
-
-    @property
-    def nbytes(self) -> int:
-        return 0 if not self.width else self.whole.nbytes + (0 if self.distinct is None else self.distinct.nbytes)
-
-    def find(self, rank: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the places of the values in ``[low, high]`` within the key of each rank; lo >= hi for no values."""
-        if not self.width:
-            lo = _placed(self.whole, low, False)
-            return lo, np.where(low > high, lo, _placed(self.whole, high, True))
-        if self.distinct is None:
-            none = (low > high) | (low > self.most) | (high < self.least)
-            first = np.clip(low, self.least, self.most) - self.least
-            last = np.clip(high, self.least, self.most) - self.least
-        else:
-            none = low > high
-            first = np.searchsorted(self.distinct, low, side="left")
-            last = np.searchsorted(self.distinct, high, side="right") - 1
-        base = rank * self.width
-        lo = _placed(self.whole, base + first, False)
-        return lo, np.where(none, lo, _placed(self.whole, base + last, True))
+def _parts(kept: Any) -> Sequence[Any]:
+    """Return the arrays of a computed value."""
+    if isinstance(kept, Vector):
+        return kept.values, kept.valid, kept.error
+    if isinstance(kept, DoubleSums):
+        return (kept.sums,)
+    return kept if isinstance(kept, (tuple, list)) else (kept,)
 
 
-def _placed(values: np.ndarray, given: np.ndarray, after: bool) -> np.ndarray:
-    """Return where given values belong among rising values : int64[m]. Fast if the given values rise too."""
-    out = np.empty(len(given), dtype=np.int64)
-    grouped_kernels.place_rising(values, np.ascontiguousarray(given), after, out)
-    return out
+def _bytes(kept: Any) -> int:
+    return sum(part.nbytes for part in _parts(kept) if hasattr(part, "nbytes"))
+
+
+def _has_text(kept: Any) -> bool:
+    return any(isinstance(part, (pa.Array, pa.ChunkedArray)) for part in _parts(kept))

@@ -21,7 +21,8 @@ def search_of(plan: JoinPlan, by_pick: bool = False) -> tuple[list[Term], tuple[
     sorts the rows, unless no band follows it.
     """
     pick = plan.spec.pick
-    if pick is not None and (plan.spec.picks_one or not plan.kernel_terms):
+    apart = None if pick is None else distance_of(pick.by[0])
+    if pick is not None and (plan.spec.picks_one or not plan.kernel_terms or apart is not None):
         _add_axes(plan, pick)
     terms = [
         Term(plan.sides[0].axes.index(t.left), plan.sides[1].axes.index(t.right), t.lo, t.hi)
@@ -32,7 +33,16 @@ def search_of(plan: JoinPlan, by_pick: bool = False) -> tuple[list[Term], tuple[
         picking, place = picking_of(plan), plan.axis(1, pick.by[0])
         if place is not None and (picking.n_search or picking.near is not None or not terms):
             return terms, order, place
+    if apart is not None and not plan.spec.picks_one:
+        place = next((a for a, n in enumerate(plan.sides[1].axes) if n in apart), None)
+        if place is not None and all(_follows(plan.sides[1].axes[t.right], plan.sides[1].axes[place]) for t in terms):
+            return terms, order, place
     return terms, order, _sorted_by(plan, terms, order)
+
+
+def _follows(node: Node, other: Node) -> bool:
+    """Return whether an expression rises with another one: it is the same, or adds a number to it."""
+    return node is other or (node.op == "add" and node.args[0] is other and node.args[1].op == "literal")
 
 
 def comes_in_order(plan: JoinPlan, order: tuple[Node, bool] | None, axis: int | None) -> bool:

@@ -167,7 +167,7 @@ class RightRows:
     def spill(self, files: Files) -> None:
         for i, run in enumerate(self.runs):
             if not run.rows.lies_in_files:
-                self.runs[i] = Run(run.rows.spilled(files), self._axis)
+                self.runs[i] = run.spilled(files)
         spill(self._fresh, files)
 
     def compact(self, files: Files) -> None:

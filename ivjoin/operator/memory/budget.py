@@ -113,11 +113,10 @@ class Budget:
                 f"when_full='shed' cannot be used with pick={plan.spec.pick.which!r}: without the picked row, the join "
                 "would emit another row, which is not in the result. Use when_full='spill', which is exact"
             )
-        if plan.spec.grouped and self.when_full != "raise":
-            what = "aggregates" if plan.spec.aggregates else "a pick that compares all matches of a row"
+        if plan.spec.aggregates and self.when_full == "shed":
             raise UnsupportedError(
-                f"when_full={self.when_full!r} cannot be used with {what}: the rows are stored in memory. "
-                "Leave when_full out, which raises MemoryLimitError if they do not fit, or narrow the band"
+                "when_full='shed' cannot be used with aggregates: they would be of some of the rows only. Use "
+                "when_full='spill', which is exact"
             )
         if self.when_full == "shed" and (how.name not in ("inner", "left_semi", "right_semi")):
             raise UnsupportedError(

@@ -74,7 +74,7 @@ class WaitingLimits:
 
         spills = self.budget.when_full == "spill"
         ways = ["a greater memory_limit"]
-        if not spills and core.plan.spec.picks_one:
+        if not spills:
             ways.append("when_full='spill' (files, exact)")
         ways += ["smaller batches", "a narrower band, or orders and bounds that evict rows"]
         sides = "; ".join(

@@ -27,8 +27,8 @@ from pyarrow import py_buffer
 from ivjoin.shj.kernels import apart, objects
 
 __all__ = [
-    "COMPILES", "I8", "IN1", "IN1_I4", "IN2", "IN2_I4", "IN_U8", "IO1", "IO1_F8", "IO1_I4", "IO2", "IO2_I4", "IO_U8",
-    "VOID", "Later", "callback", "compile_all", "compiled", "inner", "is_on_disk", "kernels_of", "key",
+    "COMPILES", "I8", "IN1", "IN1_F8", "IN1_I4", "IN2", "IN2_I4", "IN_U8", "IO1", "IO1_F8", "IO1_I4", "IO2", "IO2_I4",
+    "IO_U8", "VOID", "Later", "callback", "compile_all", "compiled", "inner", "is_on_disk", "kernels_of", "key",
 ]
 
 
@@ -90,7 +90,7 @@ IO1, IO2 = _Kind("int64", 1), _Kind("int64", 2)
 IN_U8, IO_U8 = _Kind("uint8", 1, readonly=True), _Kind("uint8", 1)
 IN1_I4, IN2_I4 = _Kind("int32", 1, readonly=True), _Kind("int32", 2, readonly=True)
 IO1_I4, IO2_I4 = _Kind("int32", 1), _Kind("int32", 2)
-IO1_F8 = _Kind("float64", 1)
+IN1_F8, IO1_F8 = _Kind("float64", 1, readonly=True), _Kind("float64", 1)
 VOID = _Kind("void")
 
 

@@ -156,8 +156,8 @@ def window_join(
         if made.reductions or any(a.function == "array_agg" for a in made.engine.values()):
             raise UnsupportedError(
                 "an aggregate needs all values of a window, which window_join on Spark does not support; use count, "
-                "sum, mean, min, max, first, last, bool_and and bool_or, or collect the frames and call "
-                "ivjoin.window_join"
+                "sum, mean, min, max, first, last, stddev, variance, bool_and and bool_or, or collect the frames and "
+                "call ivjoin.window_join"
             )
         found.append(made)
         return tuple(made.engine.values())

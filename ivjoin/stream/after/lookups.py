@@ -1,34 +1,33 @@
-"""``offsets=`` and ``interpolate=`` of as-of joins: several lookups of each left row, and what is made of them."""
+"""``offsets=`` and ``interpolate=`` of as-of joins: several lookups of each left row in one pass, and their output."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from copy import copy
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from ivjoin.conditions.evaluate import from_arrow_array
 from ivjoin.errors import ColumnError, OptionError, SchemaError, UnsupportedError, came
-from ivjoin.expr.ordinal import has_ordinal
-from ivjoin.expr.types import TICKS_PER_SECOND, from_arrow
+from ivjoin.expr.types import from_arrow
+from ivjoin.operator.explaining.wording import listed
+from ivjoin.operator.memory.budget import Budget
+from ivjoin.plan.cache import plan_of
 from ivjoin.plan.join_plan import JoinPlan
-from ivjoin.plan.picking.asof import shift_of
 from ivjoin.plan.question import on_pairs
-from ivjoin.shj.arrow import fixed_array
-from ivjoin.stream.join_stream import JoinStream
+from ivjoin.stream.after.between import NUMBERS, TIMES, between, weights
+from ivjoin.stream.after.lockstep import Lockstep
 from ivjoin.stream.sources.columns import Chosen, chosen, places_of
 from ivjoin.stream.sources.inputs import Source
 
+if TYPE_CHECKING:
+    from ivjoin.stream.tables.table_lookup import TableLookup
+
 __all__ = ["Lookups"]
 
-_TIMES = ("date", "timestamp", "duration", "time")
-_NUMBERS = ("int", "float", "decimal", "decimal256")
+# Returns the plan of one lookup: of schemas, in a direction, at an offset, with a suffix for right columns.
+PlanOf = Callable[..., JoinPlan]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,52 +45,48 @@ class Output:
 
 
 class Lookups:
-    """Several lookups of each left row; ``options`` of the call cannot be combined with these."""
+    """Several lookups of each left row; ``options`` of the call cannot be combined with these.
+
+    ``lookup`` returns the plan of one of them, for two schemas, a direction, an offset and a suffix.
+    """
 
     def __init__(
-        self, sources: tuple[Source, Source], plan: JoinPlan, on: Any, direction: str, offsets: Any, interpolate: Any,
-        suffix: str, options: dict[str, Any],
+        self, schemas: tuple[pa.Schema, pa.Schema], lookup: PlanOf, on: Any, direction: str, offsets: Any,
+        interpolate: Any, suffix: str, options: dict[str, Any],
     ) -> None:
         what = "offsets" if offsets is not None else "interpolate"
-        usual = {"how": "left", "ties": None, "maintain_order": None, "indicator": False}
+        usual = {"how": "left", "maintain_order": None, "indicator": False}
         for name, value in options.items():
-            if value != usual[name] and not (name == "ties" and value != "all"):
+            if value == "all" if name == "ties" else value != usual[name]:
                 raise OptionError(f"{name} is {came(value)} with {what}=; leave {name} out")
-        if not all(source.ends for source in sources):
-            raise UnsupportedError(
-                f"{what}= reads the inputs several times; expected tables or files. For a stream, collect a part of it "
-                "in a table, or call asof_join once for each offset"
-            )
-        self._sources, (self._pair,) = sources, on_pairs(on, (sources[0].schema, sources[1].schema))
+        self._schemas, self._lookup = schemas, lookup
+        self._pair, = on_pairs(on, schemas)
         names = [interpolate] if isinstance(interpolate, str) else list(interpolate or ())
-        self._check(names, sources[1].schema)
-        self._left = list(plan.schema.names[: len(sources[0].schema)])
-        shared = {a for a, b in plan.spec.on if a == b}
-        self._right = [n for n in sources[1].schema.names if n not in shared]
+        _check(names, schemas[1])
+        self.suffix = "#"
+        while any(n.endswith(self.suffix) for schema in schemas for n in schema.names):
+            self.suffix += "#"
         self.steps: list[tuple[str, Any]] = []
         self._outputs: list[Output] = []
         labels = [None] if offsets is None else _labels(offsets)
-        for label, offset in zip(labels, [None] if offsets is None else list(offsets), strict=True):
+        given = [None] if offsets is None else list(offsets)
+        self.plan = lookup(schemas, direction, given[0], self.suffix)
+        shared = {a for a, b in self.plan.spec.on if a == b}
+        right = [n for n in schemas[1].names if n not in shared]
+        for label, offset in zip(labels, given, strict=True):
             main = self._step(direction, offset)
             around = (self._step("backward", offset), self._step("forward", offset)) if names else None
-            for column in self._right:
-                taken = self._left if label is None else ()
-                name = f"{column}_{label}" if label is not None else column + suffix if column in taken else column
+            for column in right:
+                taken = label is None and column in schemas[0].names
+                name = f"{column}_{label}" if label is not None else column + suffix if taken else column
                 self._outputs.append(Output(name, main, column, around if column in names else None, offset))
-        known = [*self._left, *(o.name for o in self._outputs)]
+        known = [*schemas[0].names, *(o.name for o in self._outputs)]
         twice = next((n for n in known if known.count(n) > 1), None)
         if twice is not None:
             raise SchemaError(f"two output columns are named {twice!r}; rename a column, or give another suffix=")
-
-    def _check(self, names: list[Any], right: pa.Schema) -> None:
-        for name in names:
-            if not isinstance(name, str) or name not in right.names:
-                raise ColumnError(f"interpolate has {came(name)}; expected right columns: {', '.join(right.names)}")
-            kind = from_arrow(right.field(name).type).kind
-            if kind not in (*_TIMES, *_NUMBERS):
-                raise UnsupportedError(
-                    f"interpolate has {name!r}, which is {right.field(name).type}; expected numbers or times"
-                )
+        self.known = known
+        each = [d if o is None else f"{d} at {label}" for d, o in self.steps for label in [_label(o)]]
+        self.said = f"  each left row is looked up {len(self.steps)} times: {listed(each)}"
 
     def _step(self, direction: str, offset: Any) -> int:
         """Return the number of a lookup, a new one if no earlier one is the same."""
@@ -100,139 +95,127 @@ class Lookups:
             self.steps.append(step)
         return self.steps.index(step)
 
-    def join(
-        self, lookup: Callable[..., JoinPlan], join: Callable[..., JoinStream], columns: Sequence[str] | None
-    ) -> JoinStream:
-        """Return the output. Each lookup but the last one is run when the output is read, into a table."""
-        left, other = self._sources
-        names: dict[int, dict[str, str]] = {}
-        for i, (direction, offset) in enumerate(self.steps):
-            suffix = "#"
-            while any(n.endswith(suffix) for n in (*left.schema.names, *other.schema.names)):
-                suffix += "#"
-            inputs = copy(left), copy(other)
-            plan = lookup(inputs, direction, offset, suffix)
-            n = len(left.schema)
-            given = [f"{i}:{name}{suffix}" for name in self._right]
-            names[i] = dict(zip(self._right, given, strict=True))
-            if i == len(self.steps) - 1:
-                choose = partial(_Looked, self, given, names)
-                return join(inputs, plan, columns, choose)
-            every = [*left.schema.names, *given]
-            fields = [plan.schema.field(k).with_name(name) for k, name in enumerate(every)]
-            left = _renamed(pa.schema(fields), partial(join, inputs, plan, None), left)
-            assert len(plan.schema) == n + len(given)
-        raise AssertionError("an as-of join without a lookup")
-
-    def fields(self, raw: pa.Schema, names: dict[int, dict[str, str]]) -> pa.Schema:
-        made = [raw.field(n) for n in self._left]
-        for o in self._outputs:
-            field = raw.field(names[o.step][o.column]).with_name(o.name).with_nullable(True)
-            if o.around is not None and from_arrow(field.type).kind not in _TIMES:
-                field = field.with_type(pa.float64())
-            made.append(field)
-        return pa.schema(made)
-
-    def array(self, name: str, batch: pa.RecordBatch, names: dict[int, dict[str, str]]) -> pa.Array:
-        found = next((o for o in self._outputs if o.name == name), None)
-        if found is None:
-            return batch.column(name)
-        if found.around is None:
-            return batch.column(names[found.step][found.column])
-        before, after = (names[step] for step in found.around)
+    def chosen(
+        self, plan: JoinPlan, columns: Any, whole: tuple[bool, bool] = (False, False),
+        present: tuple[frozenset[str], frozenset[str]] = (frozenset(), frozenset()),
+    ) -> Looked:
+        """Return the output columns of these names, and what the lookups read; see :func:`chosen`."""
+        names = self.known if columns is None else [self.known[i] for i in places_of(self.known, columns)]
+        outputs = {o.name: o for o in self._outputs if o.name in names}
         at = self._pair[1]
-        weight = _weights(batch.column(self._pair[0]), batch.column(before[at]), batch.column(after[at]), found.offset)
-        return _between(batch.column(before[found.column]), batch.column(after[found.column]), weight)
+        taken = {(o.step, o.column): None for o in outputs.values()}
+        for o in outputs.values():
+            taken |= {(step, c): None for step in o.around or () for c in (o.column, at)}
+        left = [n for n in self._schemas[0].names if n in names or (n == self._pair[0] and taken)]
+        right = {c for _, c in taken}
+        some = [*left, *(n for c, n in right_names(plan).items() if c in right)]
+        read = chosen(plan, some or None, whole, present)
+        return Looked(self, names, outputs, left, sorted(taken, key=lambda t: t[0]), read)
+
+    def plan_of(self, left: pa.Schema, right: pa.Schema, step: tuple[str, Any]) -> JoinPlan:
+        return self._lookup((left, right), *step, self.suffix)
+
+    def array(self, o: Output, batch: pa.RecordBatch, at: dict[tuple[int, str], int]) -> pa.Array:
+        """Return an output column; ``at`` has the place of each right column of a lookup in the batch."""
+        if o.around is None:
+            return batch.column(at[o.step, o.column])
+        before, after = ([batch.column(at[s, c]) for c in (o.column, self._pair[1])] for s in o.around)
+        return between(before[0], after[0], weights(batch.column(self._pair[0]), before[1], after[1], o.offset))
 
 
-class _Looked(Chosen):
-    """The output columns of the last lookup of a row."""
+class Looked(Chosen):
+    """The output columns of several lookups. A batch of the join has left columns, then right ones of each lookup."""
 
     def __init__(
-        self, lookups: Lookups, given: list[str], names: dict[int, dict[str, str]], plan: JoinPlan, columns: Any,
-        whole: tuple[bool, bool], present: tuple[frozenset[str], frozenset[str]],
+        self, lookups: Lookups, names: list[str], outputs: dict[str, Output], left: list[str],
+        taken: list[tuple[int, str]], read: Chosen,
     ) -> None:
-        self._lookups, self._given = lookups, names
-        self._raw = chosen(plan, None, whole, present)
-        every = [*plan.schema.names[: len(plan.schema) - len(given)], *given]
-        raw = pa.schema([f.with_name(n) for f, n in zip(plan.schema, every, strict=True)])
-        schema = lookups.fields(raw, names)
-        if columns is not None:
-            schema = pa.schema([schema.field(i) for i in places_of(schema.names, columns)])
-        self._named = raw
-        self.plan, self.names, self.schema = self._raw.plan, self._raw.names, schema
+        self.plan, self.names = read.plan, read.names
+        self._lookups, self._outputs = lookups, outputs
+        mine, theirs = (side.schema for side in read.plan.sides)
+        self._left, self._taken = left, taken
+        self._at = {step: i for i, step in enumerate(taken, len(left))}
+        right = [theirs.field(c).with_name(f"{s}:{c}").with_nullable(True) for s, c in taken]
+        self.raw = pa.schema([*(mine.field(n) for n in left), *right])
+        fields = [self._field(outputs[n]) if n in outputs else mine.field(n) for n in names]
+        self.schema = pa.schema(fields, metadata=mine.metadata)
+        self.said = lookups.said
+
+    @property
+    def several(self) -> Looked:
+        return self
+
+    def _field(self, o: Output) -> pa.Field:
+        field = self.raw.field(self._at[o.step, o.column]).with_name(o.name)
+        numbers = o.around is not None and from_arrow(field.type).kind not in TIMES
+        return field.with_type(pa.float64()) if numbers else field
 
     def pick(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        raw = pa.RecordBatch.from_arrays(self._raw.pick(batch).columns, schema=self._named)
-        arrays = [self._lookups.array(n, raw, self._given) for n in self.schema.names]
+        arrays = [
+            self._lookups.array(self._outputs[n], batch, self._at) if n in self._outputs else batch.column(n)
+            for n in self.schema.names
+        ]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
+    def _plans(self, more: Sequence[pa.Field] = ()) -> Iterator[tuple[JoinPlan, list[str]]]:
+        """Yield the plan of each lookup that the output needs, and the columns in it; ``more`` are left columns."""
+        mine, theirs = (side.schema for side in self.plan.sides)
+        for f in more:
+            mine = mine.append(f)
+        for i, step in enumerate(self._lookups.steps):
+            columns = [c for s, c in self._taken if s == i]
+            if columns or i == 0:
+                plan = self._lookups.plan_of(mine, theirs, step)
+                names = right_names(plan)
+                yield plan, [*(self._left if i == 0 else ()), *(names[c] for c in columns)]
 
-def _renamed(schema: pa.Schema, stream: Callable[[], JoinStream], of: Source) -> Source:
-    """Return an input that is the output of a join under other names, computed when it is read."""
+    def looked_up(self, sources: tuple[Source, Source], threads: int) -> TableLookup | None:
+        """Return the lookups of two tables over sides that are sorted once; None if their rows must be pushed."""
+        from ivjoin.stream.tables.several_picks import several_picks
 
-    def read(names: Sequence[str] | None) -> pa.Table:
-        table = stream().read_all().rename_columns(schema.names)
-        return table if names is None else table.select(list(names))
+        return several_picks(list(self._plans()), sources, threads, self.raw)
 
-    return Source(schema, read, True, of.rows, read_from=of.read_from)
+    def operator(self, arranged: JoinPlan, errors_first: bool, budget: Budget | None) -> Lockstep:
+        """Return an operator of pushed rows, in the orders of a plan."""
+        number = "row"
+        while any(number in side.schema.names for side in self.plan.sides):
+            number += "#"
+        spec = arranged.spec
+        steps = [
+            chosen(plan_of(plan.spec.with_orders(*spec.orders, spec.on_late)), [number, *names])
+            for plan, names in self._plans([pa.field(number, pa.int64(), nullable=False)])
+        ]
+        return Lockstep(steps, number, self.raw, spec.batch_size, errors_first, budget)
+
+
+def right_names(plan: JoinPlan) -> dict[str, str]:
+    """Return the right columns of a lookup, and their names in its output."""
+    left, right = plan.spec.schemas
+    shared = {a for a, b in plan.spec.on if a == b}
+    return dict(zip([n for n in right.names if n not in shared], plan.schema.names[len(left) :], strict=True))
+
+
+def _check(names: list[Any], right: pa.Schema) -> None:
+    for name in names:
+        if not isinstance(name, str) or name not in right.names:
+            raise ColumnError(f"interpolate has {came(name)}; expected right columns: {', '.join(right.names)}")
+        if from_arrow(right.field(name).type).kind not in (*TIMES, *NUMBERS):
+            raise UnsupportedError(
+                f"interpolate has {name!r}, which is {right.field(name).type}; expected numbers or times"
+            )
 
 
 def _labels(offsets: Any) -> list[str]:
     if isinstance(offsets, str) or not isinstance(offsets, (list, tuple)) or not offsets:
         raise OptionError(f"offsets is {came(offsets)}; expected a list such as ['-1s', '0s', '5s']")
-    out = []
-    for o in offsets:
-        if isinstance(o, timedelta):
-            seconds = o.total_seconds()
-            out.append(f"{int(seconds) if seconds == int(seconds) else seconds}s")
-        else:
-            out.append(str(o).strip())
+    out = [_label(o) for o in offsets]
     if len(set(out)) < len(out):
         raise OptionError(f"offsets is {came(offsets)}; expected each offset once")
     return out
 
 
-def _ticks(array: pa.Array) -> tuple[np.ndarray, int]:
-    """Return times as whole numbers : int64[n] and the nanoseconds in one of them; numbers with 0."""
-    t = from_arrow(array.type)
-    if t.kind in _TIMES:
-        values = np.asarray(from_arrow_array(array, t).values).astype(np.int64)
-        return values, 86_400 * 10**9 if t.kind == "date" else 10**9 // TICKS_PER_SECOND[t.unit]
-    if t.kind == "int" and has_ordinal(t) and t.bits <= 64 and t.signed:
-        return np.asarray(from_arrow_array(array, t).values).astype(np.int64), 0
-    return np.asarray(array.cast(pa.float64(), safe=False).fill_null(0.0)), 0
-
-
-def _apart(a: np.ndarray, unit: int, b: np.ndarray, other: int, shift: float = 0.0) -> np.ndarray:
-    """Return ``a + shift - b`` as doubles; ``shift`` in nanoseconds, or in the unit of numbers."""
-    if unit == other:
-        whole = a.dtype == np.int64 == b.dtype and bool((np.abs(a // 2 - b // 2) < 2**61).all())
-        apart = (a - b if whole else a.astype(np.float64) - b.astype(np.float64)).astype(np.float64)
-        return apart * (unit or 1) + shift
-    return a.astype(np.float64) * unit - b.astype(np.float64) * other + shift
-
-
-def _weights(at: pa.Array, before: pa.Array, after: pa.Array, offset: Any) -> np.ndarray:
-    """Return how far each row lies from the previous to the next one : float64[n], 0 for a row at the same time."""
-    (t, u), (t0, u0), (t1, u1) = _ticks(at), _ticks(before), _ticks(after)
-    shift = 0.0 if offset is None else shift_of(offset)
-    with np.errstate(all="ignore"):
-        whole, part = _apart(t1, u1, t0, u0), _apart(t, u, t0, u0, shift)
-        return np.where(part == 0, 0.0, part / np.where(whole == 0, 1.0, whole))
-
-
-def _between(before: pa.Array, after: pa.Array, weight: np.ndarray) -> pa.Array:
-    """Return the values between two columns; null where one of them is."""
-    t = from_arrow(before.type)
-    there = np.asarray(pc.and_(before.is_valid(), after.is_valid()))
-    mask = None if there.all() else there
-    with np.errstate(all="ignore"):
-        if t.kind in _TIMES:
-            a, b = (np.asarray(from_arrow_array(x, t).values).astype(np.int64) for x in (before, after))
-            moved = np.where(there, a + np.round((b - a) * np.where(there, weight, 0.0)).astype(np.int64), 0)
-            width = before.type.bit_width // 8
-            return fixed_array(np.ascontiguousarray(moved.astype(np.dtype(f"i{width}"))), mask, before.type)
-        a, b = (np.asarray(x.cast(pa.float64(), safe=False).fill_null(0.0)) for x in (before, after))
-        values = np.where((weight == 0) | (a == b), a, np.where(weight == 1, b, a + (b - a) * weight))
-    return fixed_array(np.ascontiguousarray(np.where(there, values, 0.0)), mask, pa.float64())
+def _label(offset: Any) -> str:
+    if not isinstance(offset, timedelta):
+        return str(offset).strip()
+    seconds = offset.total_seconds()
+    return f"{int(seconds) if seconds == int(seconds) else seconds}s"

@@ -23,6 +23,11 @@ class Chosen:
     ``names`` are the columns that are read from each side, and ``schema`` is the output.
     """
 
+    @property
+    def several(self) -> Any:
+        """Return the :class:`~ivjoin.stream.after.lookups.Looked` of several answers of each left row, or None."""
+        return None
+
     def __init__(self, plan: JoinPlan, names: tuple[list[str], list[str]], schema: pa.Schema, picks: list[int]) -> None:
         self.plan, self.names, self.schema = plan, names, schema
         self._picks = None if picks == list(range(len(plan.schema))) and schema.equals(plan.schema) else picks

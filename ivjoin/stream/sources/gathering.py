@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
 from ivjoin.shj.plain import in_few_batches
 
-__all__ = ["Pieces"]
+__all__ = ["Pieces", "table_of"]
 
 # Smaller pieces of what is in memory as a whole are put together: waiting for more of them costs nothing, and a push of
 # few rows as much as one of many.
@@ -55,3 +55,8 @@ class Pieces:
             return batch
         self._gathered = in_few_batches(parts)[::-1]
         return self._gathered.pop() if self._gathered else batch
+
+
+def table_of(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
+    """Return the rows of batches whose columns may be null less often than the schema allows."""
+    return pa.Table.from_batches([pa.RecordBatch.from_arrays(b.columns, schema=schema) for b in batches], schema)

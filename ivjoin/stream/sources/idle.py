@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from queue import Queue
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -19,6 +19,9 @@ from ivjoin.expr.ordinal import python_value
 from ivjoin.operator.operator import SymmetricHashJoin
 from ivjoin.plan.spec import SIDES
 from ivjoin.stream.sources.gathering import Pieces
+
+if TYPE_CHECKING:
+    from ivjoin.stream.after.lockstep import Lockstep
 
 __all__ = ["Idle", "idle_of", "joined_idly"]
 
@@ -96,7 +99,9 @@ class _Reader(threading.Thread):
             self._found.get()
 
 
-def joined_idly(op: SymmetricHashJoin, inputs: tuple[Pieces, Pieces], idle: Idle) -> Iterator[pa.RecordBatch]:
+def joined_idly(
+    op: SymmetricHashJoin | Lockstep, inputs: tuple[Pieces, Pieces], idle: Idle
+) -> Iterator[pa.RecordBatch]:
     """Yield the output of a join. An input that is silent for the timeout is left aside until it gives a piece.
 
     Pieces are taken from the lagging input, as without a timeout, as long as it is not silent.
@@ -133,7 +138,7 @@ def joined_idly(op: SymmetricHashJoin, inputs: tuple[Pieces, Pieces], idle: Idle
             reader.stop()
 
 
-def _next(op: SymmetricHashJoin, rows: list[int], open_: list[bool]) -> int:
+def _next(op: SymmetricHashJoin | Lockstep, rows: list[int], open_: list[bool]) -> int:
     if not (open_[0] and open_[1]):
         return 0 if open_[0] else 1
     return op.lagging(rows[0], rows[1])
@@ -148,9 +153,9 @@ def _wait(arrived: threading.Event, reader: _Reader, seconds: float) -> bool:
     return reader.waits
 
 
-def _advanced(op: SymmetricHashJoin, silent: int) -> Iterator[pa.RecordBatch]:
+def _advanced(op: SymmetricHashJoin | Lockstep, silent: int) -> Iterator[pa.RecordBatch]:
     """Promise that the silent side has nothing before the position of the other one, by their first orders."""
-    other = op._core.frontiers[1 - silent].trackers
+    other = op.frontiers[1 - silent].trackers
     mine = op.plan.sides[silent].orders
     if not other or not mine or not other[0].seen_value:
         return

@@ -8,13 +8,18 @@ from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.stream.sources.inputs import Source
 
 if TYPE_CHECKING:
+    from ivjoin.stream.after.lookups import Looked
     from ivjoin.stream.tables.table_lookup import TableLookup
 
 __all__ = ["looked_up"]
 
 
-def looked_up(plan: JoinPlan, sources: tuple[Source, Source], threads: int) -> TableLookup | None:
+def looked_up(
+    plan: JoinPlan, sources: tuple[Source, Source], threads: int, several: Looked | None = None
+) -> TableLookup | None:
     """Return the join of two tables in memory that gives each left row one answer; None if rows must be pushed."""
+    if several is not None:
+        return several.looked_up(sources, threads)
     if plan.spec.picks_one:
         from ivjoin.stream.tables.table_pick import table_pick
 

@@ -9,11 +9,12 @@ import pyarrow as pa
 
 from ivjoin.metrics import JoinMetrics
 from ivjoin.operator.operator import SymmetricHashJoin
-from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.shj.dictionaries import combined
 from ivjoin.shj.plain import from_plain_rows, plain_rows
 from ivjoin.stream.known_bounds import known_bounds
+from ivjoin.stream.sources.columns import Chosen
+from ivjoin.stream.sources.gathering import table_of
 from ivjoin.stream.sources.inputs import open_input
 from ivjoin.stream.tables.looked_up import looked_up
 
@@ -26,9 +27,9 @@ class LookupParts:
     """The join of two inputs without orders or bounds, in the order of the left rows."""
 
     def __init__(
-        self, plan: JoinPlan, batches: tuple[Iterator[pa.RecordBatch], Iterator[pa.RecordBatch]], threads: int
+        self, found: Chosen, batches: tuple[Iterator[pa.RecordBatch], Iterator[pa.RecordBatch]], threads: int
     ) -> None:
-        self.plan, self._batches, self._threads = plan, batches, threads
+        self._found, self.plan, self._batches, self._threads = found, found.plan, batches, threads
         self._metrics = JoinMetrics()
         self._ended = False
 
@@ -45,7 +46,7 @@ class LookupParts:
         """Yield the output in the order of the left rows."""
         (left, right), m = self._batches, self._metrics
         # Plain rows in one piece, which no part copies again.
-        theirs = combined(plain_rows(pa.Table.from_batches(right, self.plan.sides[1].schema)))
+        theirs = combined(plain_rows(table_of(right, self.plan.sides[1].schema)))
         m.right_rows_in = theirs.num_rows
         for part in self._parts(left, max(_LEAST_ROWS, theirs.num_rows)):
             m.left_rows_in += part.num_rows
@@ -69,17 +70,18 @@ class LookupParts:
             some.append(batch)
             n += batch.num_rows
             if n >= rows and not whole:
-                yield pa.Table.from_batches(some, schema)
+                yield table_of(some, schema)
                 some, n, first = [], 0, 1
         if some or not first:
-            yield pa.Table.from_batches(some, schema)
+            yield table_of(some, schema)
 
     def _joined(self, left: pa.Table, right: pa.Table) -> Iterator[pa.RecordBatch]:
-        found = looked_up(self.plan, (open_input(left, SIDES[0]), open_input(right, SIDES[1])), self._threads)
+        sources, several = (open_input(left, SIDES[0]), open_input(right, SIDES[1])), self._found.several
+        found = looked_up(self.plan, sources, self._threads, several)
         if found is not None:
             yield from found.output()
             return
-        op = SymmetricHashJoin.from_plan(self.plan)
+        op = SymmetricHashJoin.from_plan(self.plan) if several is None else several.operator(self.plan, False, None)
         for p, table in ((1, right), (0, left)):
             for batch in table.to_batches():
                 for piece in from_plain_rows(batch, self.plan.sides[p].schema):

@@ -48,6 +48,17 @@ class TablePick(MatchedTables):
         super().close()
         self._sides = _NOTHING, _NOTHING
 
+    def serves(self, plan: JoinPlan, passes: list[Pass]) -> bool:
+        """Return whether the sides are in the order of another plan, too, with all values that its passes compare."""
+        mine, theirs = self.plan.spec, plan.spec
+        if mine.schemas != theirs.schemas or mine.on != theirs.on or self._passes[0].main[0][0] != passes[0].main[0][0]:
+            return False
+        if any(a.axes != b.axes for a, b in zip(self.plan.sides, plan.sides, strict=True)) or theirs.pick is None:
+            return False
+        bounds = [b for p in passes for b in (*p.lows, *p.highs)]
+        known = all(a in self._sides[0].lines and b in self._sides[1].lines for a, b, _ in bounds)
+        return known and picking_of(plan).plain and picking_of(self.plan).plain and theirs.pick.near is None
+
     # -- matches -----------------------------------------------------------------------------------------------------
 
     def _found(self) -> np.ndarray:
@@ -88,14 +99,21 @@ class TablePick(MatchedTables):
         return found.places
 
 
-def table_pick(plan: JoinPlan, sources: tuple[Source, Source], threads: int) -> TablePick | BestOfTables | None:
-    """The join of two tables that picks one right row for each left row; None if their rows must be pushed."""
+def table_pick(
+    plan: JoinPlan, sources: tuple[Source, Source], threads: int, like: TablePick | None = None
+) -> TablePick | BestOfTables | None:
+    """The join of two tables that picks one right row for each left row; None if their rows must be pushed.
+
+    ``like`` is another join of the tables, whose sorted sides are used again if this one compares the same expressions.
+    """
     shared, plan = plan, plan.own()
     axis = search_of(plan)[2]  # adds axes
     passes, picking, pick = passes_of(plan), picking_of(plan), plan.spec.pick
     along = pick is not None and axis is not None and axis == plan.axis(1, pick.by[0])
     if passes is None or plan.separation.residual:
         return best_of_tables(shared, sources, threads) if pairs_pay(shared, sources, along) else None
+    if like is not None and like.serves(plan, passes):
+        return TablePick(plan, like._left, like._right, like._sides, like._ids, passes, threads)
     if plan.raises or (tables := opened(plan, sources)) is None:
         return None
     rows, batches = tables

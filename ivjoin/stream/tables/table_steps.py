@@ -1,4 +1,4 @@
-"""A join of many tables, step by step: each step joins two tables on all threads.
+"""A join of many tables or small Parquet files, step by step: each step joins two tables on all threads.
 
 The result of a step is stored as a table until the next step has joined it. Estimates select the steps, so results are
 usually small. If they have many more rows than the inputs, the rows are pushed instead, and a window of them is stored.
@@ -19,6 +19,7 @@ from ivjoin.multi.question import MultiSpec
 from ivjoin.multi.shape.steps import Shape, Step, laid_out
 from ivjoin.multi.wording import by_their_names, in_own_names, own_names
 from ivjoin.plan.cache import plan_of
+from ivjoin.shj.arrow import byte_width
 from ivjoin.stream.pull import stream_of
 from ivjoin.stream.sources.inputs import Source, open_inputs
 
@@ -31,6 +32,7 @@ __all__ = ["BY_TABLES", "TableSteps", "table_steps"]
 BY_TABLES = "  tables: each step joins two of them on all threads; its result is stored until the next step"
 
 _LEAST_ROWS = 1 << 16  # of all inputs; pushing fewer costs less than a stream for each step
+_MOST_READ, _TEXT = 64 << 20, 32  # bytes of files that are read into tables, and of a text
 _MOST_TIMES = 2  # the rows of all inputs that the results of steps may have together
 
 
@@ -43,19 +45,20 @@ class TableSteps:
         With the orders and bounds that were declared.
     steps : list of Step
         Of a tree.
-    tables : mapping of alias to Table
+    sources : mapping of alias to Source
+        Files are read when the join begins.
     threads : int or "auto"
     """
 
     def __init__(
-        self, spec: MultiSpec, steps: list[Step], tables: Mapping[str, pa.Table], threads: int | Literal["auto"]
+        self, spec: MultiSpec, steps: list[Step], sources: Mapping[str, Source], threads: int | Literal["auto"]
     ) -> None:
         self._spec, self._steps, self._threads = spec, steps, threads
-        self._rows = {a: t.num_rows for a, t in tables.items()}
-        # Inputs and results that no step has joined yet.
-        self._ready: dict[tuple[str, ...], pa.Table] = {(a,): t for a, t in tables.items()}
+        self._sources, self._rows = dict(sources), {a: s.rows or 0 for a, s in sources.items()}
+        self._ready: dict[tuple[str, ...], pa.Table] = {}  # inputs and results that no step has joined yet
+        self._read: dict[tuple[str, ...], int] = {}  # the bytes of those that were read from files
         self._names = own_names(spec.schemas)
-        self._at = 0  # the step that is joined
+        self._at = self._joined = 0  # the step that is joined, and the bytes of its inputs that were read from files
         self._stream: JoinStream | None = None  # of this step
         self._views: dict[tuple[str, ...], pa.Table] = {}  # stored results
         self._peak = 0, 0  # rows and bytes, before this step
@@ -66,10 +69,12 @@ class TableSteps:
 
         Return False if the rows must be pushed: one breaks a promise, or the results have many rows.
         """
-        for (alias,), table in self._ready.items():
+        for alias, source in self._sources.items():
+            table = source.table()
             if _breaks_a_promise(self._spec, alias, table):
                 return False
             self._ready[alias,] = table.rename_columns(self._spec.wide(alias).names)
+            self._read[alias,] = 0 if source.in_memory else table.nbytes
         most = _MOST_TIMES * sum(self._rows.values())
         for step in self._steps[:-1]:
             stream, batches, rows = self._join(step, None), [], 0
@@ -97,6 +102,7 @@ class TableSteps:
 
     def _join(self, step: Step, columns: list[str] | None) -> JoinStream:
         left, right = (self._ready.pop(side.aliases) for side in step.sides)
+        self._joined = sum(self._read.pop(side.aliases, 0) for side in step.sides)  # which are freed after the step
         with by_their_names(self._names):
             self._stream = stream_of(open_inputs(left, right), plan_of(step.spec), self._threads, "auto", columns)
         return self._stream
@@ -109,7 +115,7 @@ class TableSteps:
             self._said.append(in_own_names(stream.sorting, self._names))
         for side in step.sides:
             self._views.pop(side.aliases, None)
-        self._at += 1
+        self._at, self._joined = self._at + 1, 0
 
     @property
     def sorting(self) -> str:
@@ -131,7 +137,7 @@ class TableSteps:
         views = {", ".join(s.aliases): 0 for step in self._steps for s in step.sides if s.is_view}
         views |= {", ".join(name): t.num_rows for name, t in self._views.items()}
         rows = m.state_rows + sum(views.values())
-        size = m.state_bytes + sum(t.nbytes for t in self._views.values())
+        size = m.state_bytes + sum(t.nbytes for t in self._views.values()) + sum(self._read.values()) + self._joined
         return MultiJoinMetrics(
             rows_in=came, rows_retired=gone, late=dict.fromkeys(came, 0), lateness=dict.fromkeys(came),
             stored={a: came[a] - gone[a] for a in came}, views=views,
@@ -148,6 +154,7 @@ class TableSteps:
 
     def close(self) -> None:
         """Release the tables."""
+        self._sources.clear()
         self._ready.clear()
         self._views.clear()
         if self._stream is not None:
@@ -158,12 +165,19 @@ class TableSteps:
 def table_steps(
     spec: MultiSpec, shape: Shape, sources: Mapping[str, Source], threads: int | Literal["auto"]
 ) -> TableSteps | None:
-    """Return the join of tables in steps; None if rows are pushed: of streams, cascades or small tables."""
-    if isinstance(shape, (dict, str)) or not all(s.in_memory for s in sources.values()):
+    """Return the join of tables in steps; None if rows are pushed: of streams, large files, cascades or few rows."""
+    if isinstance(shape, (dict, str)) or not all(s.in_memory or s.ranges is not None for s in sources.values()):
         return None
     if sum(s.rows or 0 for s in sources.values()) < _LEAST_ROWS:
         return None
-    return TableSteps(spec, laid_out(spec, shape).steps, {a: s.table() for a, s in sources.items()}, threads)
+    if sum(_bytes(s) for s in sources.values() if not s.in_memory) > _MOST_READ:
+        return None
+    return TableSteps(spec, laid_out(spec, shape).steps, sources, threads)
+
+
+def _bytes(source: Source) -> int:
+    """Return an estimate of the bytes of an input."""
+    return (source.rows or 0) * sum(byte_width(t) or _TEXT for t in source.schema.types)
 
 
 def _breaks_a_promise(spec: MultiSpec, alias: str, table: pa.Table) -> bool:

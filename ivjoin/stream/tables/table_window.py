@@ -153,8 +153,7 @@ def _is_much_text(plan: JoinPlan, n: int, right: pa.RecordBatch) -> bool:
 
 def table_window(plan: JoinPlan, sources: tuple[Source, Source], threads: int) -> TableWindow | None:
     """Return the join of two tables that aggregates; None if their rows must be pushed."""
-    lists = any(a.function == "array_agg" for a in plan.spec.aggregates)  # of pairs, some at a time
-    if plan.raises or lists or plan.spec.include_previous:
+    if plan.raises or plan.spec.include_previous:
         return None
     plan = plan.own()
     tables = opened(plan, sources)
@@ -171,6 +170,8 @@ def table_window(plan: JoinPlan, sources: tuple[Source, Source], threads: int) -
     answers = found if isinstance(found, Aggregated) else OneRun(
         plan, read_, batches, keys, lambda values: order_of(values, None, threads), found
     )
+    if not answers.left.lies_in_order and any(a.function == "array_agg" for a in plan.spec.aggregates):
+        return None  # all lists would be stored to put them in the order of the left table
     return TableWindow(plan, rows, right, answers, threads)
 
 

@@ -16,6 +16,7 @@ from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.plan.sums import sum_of
 from ivjoin.shj.plain import no_rows, rows_at
+from ivjoin.stream.sources.gathering import table_of
 from ivjoin.stream.sources.inputs import open_input
 from ivjoin.stream.tables.looked_up import looked_up
 from ivjoin.stream.tables.table_rows import in_one_batch, places
@@ -142,7 +143,7 @@ class _LookupJoin:
 
     def __call__(self, task: Slice) -> Iterator[pa.RecordBatch]:
         left, right = (
-            open_input(pa.Table.from_batches(task.batches(p), side.schema), SIDES[p])
+            open_input(table_of(task.batches(p), side.schema), SIDES[p])
             for p, side in enumerate(self._plan.sides)
         )
         found = looked_up(self._plan, (left, right), 1)

@@ -21,10 +21,13 @@ from ivjoin.stream.join_stream import JoinStream
 from ivjoin.stream.pull import stream_of
 from ivjoin.stream.sources.columns import Chosen, chosen, places_of
 from ivjoin.stream.sources.hints import index_hints
+from ivjoin.stream.sources.idle import idle_of
 from ivjoin.stream.sources.inputs import ArrowStream, open_inputs
 from ivjoin.stream.window.question import Asked, asked_of
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from ivjoin.conditions.written import Expression
     from ivjoin.expr.literals import Params
     from ivjoin.plan.question import DeclaredBounds, Keys, Orders, Sort
@@ -42,7 +45,8 @@ def window_join(
     left_bounds: DeclaredBounds | None = None, right_bounds: DeclaredBounds | None = None, batch_size: int = 65536,
     on_late: OnLate = "raise", timezone: str | None = None, threads: int | Literal["auto"] = "auto",
     sort: Sort = "auto", columns: Sequence[str] | None = None, memory_limit: int | str | None = None,
-    when_full: WhenFull = "raise", params: Params | None = None,
+    when_full: WhenFull = "raise", params: Params | None = None, idle_timeout: str | float | timedelta | None = None,
+    idle: Literal["wait", "advance"] = "wait",
 ) -> JoinStream:
     """Give each left row aggregates of the right rows that match it.
 
@@ -69,14 +73,14 @@ def window_join(
     include_previous : bool, default False
         Whether the last right row before the window counts as the first row of it, as in kdb+'s ``wj``. The condition
         is then keys and one window with a lower end.
-    left_order, right_order, left_bounds, right_bounds, batch_size, on_late, timezone, threads, sort
+    left_order, right_order, left_bounds, right_bounds, batch_size, on_late, timezone, threads, sort, idle_timeout, idle
         As for :func:`ivjoin.band_join`.
     columns : list of str, optional
         The columns of the output, by their names and in their order; by default the left columns, then the aggregates.
     params : mapping of str to value, optional
         The values of ``:name`` in the condition and in aggregates.
     memory_limit, when_full
-        As for :func:`ivjoin.band_join`. Rows to aggregate do not spill: ``when_full`` is "raise".
+        As for :func:`ivjoin.asof_join`.
 
     Returns
     -------
@@ -105,6 +109,7 @@ def window_join(
     """
     budget = budget_of(memory_limit, when_full)
     rule, report = late_rule(on_late)
+    patience = idle_of(idle_timeout, idle)
     sources = open_inputs(left, right)
     with index_hints({"left": left, "right": right}):
         plan, asked = window_plan(
@@ -113,7 +118,7 @@ def window_join(
             right_bounds=right_bounds, batch_size=batch_size, on_late=rule, timezone=timezone,
             params=params,
         )
-    return stream_of(sources, plan, threads, sort, columns, budget, partial(Finished, asked), report)
+    return stream_of(sources, plan, threads, sort, columns, budget, partial(Finished, asked), report, patience)
 
 
 def window_plan(

@@ -50,28 +50,8 @@ def _numbers(values: pa.Array, counts: np.ndarray) -> tuple[np.ndarray, np.ndarr
     return np.asarray(values.cast(pa.float64(), safe=False)), counts
 
 
-def _sums(x: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Return the sum of each list : float64[n]."""
-    out = np.zeros(len(counts))
-    filled = counts > 0
-    if filled.any():
-        out[filled] = np.add.reduceat(x, (np.cumsum(counts) - counts)[filled])
-    return out
-
-
 def _doubles(values: np.ndarray, there: np.ndarray) -> pa.Array:
     return fixed_array(np.ascontiguousarray(np.where(there, values, 0.0)), None if there.all() else there, pa.float64())
-
-
-def _spread(values: pa.Array, counts: np.ndarray, fewer: int, root: bool) -> pa.Array:
-    """Return the variance, or its root; the sum of squares is divided by the number of values less ``fewer``."""
-    x, counts = _numbers(values, counts)
-    with np.errstate(all="ignore"):
-        apart = x - np.repeat(_sums(x, counts) / counts, counts)
-        # The second term is zero but for the rounding of the mean.
-        squares = _sums(apart * apart, counts) - _sums(apart, counts) ** 2 / counts
-        out = np.maximum(squares, 0.0) / (counts - fewer)
-        return _doubles(np.sqrt(out) if root else out, counts > fewer)
 
 
 def _sorted(x: np.ndarray, counts: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -137,10 +117,6 @@ def _listed(values: pa.Array, counts: np.ndarray, _: float) -> pa.Array:
 
 
 REDUCTIONS: dict[str, Callable[[pa.Array, np.ndarray, float], pa.Array]] = {
-    "stddev": lambda v, n, _: _spread(v, n, 1, True),
-    "stddev_pop": lambda v, n, _: _spread(v, n, 0, True),
-    "variance": lambda v, n, _: _spread(v, n, 1, False),
-    "var_pop": lambda v, n, _: _spread(v, n, 0, False),
     "median": _quantile,
     "quantile": _quantile,
     "count_distinct": _distinct,

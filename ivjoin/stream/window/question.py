@@ -18,7 +18,7 @@ from ivjoin.expr.arguments import text
 from ivjoin.expr.nodes import Node, columns_of, make
 from ivjoin.expr.types import BOOL, FLOAT64, from_arrow, to_arrow
 from ivjoin.outer.values import plain_array
-from ivjoin.plan.aggregates import Aggregate, result_type
+from ivjoin.plan.aggregates import FUNCTIONS, Aggregate, result_type
 from ivjoin.plan.question import side_expression
 from ivjoin.stream.window.lists import reduced
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Asked", "Output", "asked_of"]
 
-_ENGINE = ("count", "sum", "mean", "min", "max", "first", "last", "array_agg")
 _NUMBERS = ("int", "float", "decimal", "decimal256", "null")
 _SHAPE = "{name: text} such as {'n': 'count(*)', 'vwap': 'sum(r.price * r.qty) / sum(r.qty)'}"
 
@@ -131,7 +130,7 @@ class Asked:
             node, where = build.case([(where, build.literal(1) if node is None else node)]), None
         if node is not None and node.type.kind == "null" and function not in ("count", "min", "max", "first", "last"):
             node = build.cast(node, FLOAT64)  # of a column without any value
-        if function in _ENGINE and where is None:
+        if function in FUNCTIONS and where is None:
             name = self._engine(function, node)
             return make("column", (), ("left", name), from_arrow(self.types[name]))
         assert node is not None
@@ -175,7 +174,7 @@ class Asked:
         kind, f = node.type.kind, call.function
         if f in ("bool_and", "bool_or") and kind not in ("bool", "null"):
             raise ConditionError(f"{f}({node}) is over {node.type}; expected a condition, such as {f}(r.x > 0)")
-        if f in ("stddev", "stddev_pop", "variance", "var_pop", "median", "quantile") and kind not in _NUMBERS:
+        if f in ("median", "quantile") and kind not in _NUMBERS:
             raise UnsupportedError(f"{f}({node}) is over {node.type}; expected a number. Cast it, such as to DOUBLE")
         if f == "count_distinct" and node.type != BOOL and not node.type.is_ordered and kind != "null":
             raise UnsupportedError(f"{f}({node}) is over {node.type}; expected a number, a time, text or bytes")

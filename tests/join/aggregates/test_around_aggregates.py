@@ -83,7 +83,7 @@ def test_a_memory_limit() -> None:
     assert got == []
     with pytest.raises(ivjoin.UnsupportedError, match="cannot be used with aggregates"):
         ivjoin.window_join(
-            LEFT, RIGHT, on="k", how="inner", aggregate={"n": ("*", "count")}, memory_limit="1MB", when_full="spill"
+            LEFT, RIGHT, on="k", how="inner", aggregate={"n": ("*", "count")}, memory_limit="1MB", when_full="shed"
         )
 
 

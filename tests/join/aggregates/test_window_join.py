@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -12,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import ivjoin
+from ivjoin import Order
 
 # Each aggregate here, and in DuckDB where that is written differently.
 TEXTS: dict[str, str | tuple[str, str]] = {
@@ -214,7 +216,7 @@ def test_refused_options() -> None:
     with pytest.raises(ivjoin.UnsupportedError, match="lower end"):
         ivjoin.window_join(rows, rows, on="k", condition="r.t <= l.t", aggregate=count, include_previous=True)
     with pytest.raises(ivjoin.UnsupportedError, match="aggregate"):
-        ivjoin.window_join(rows, rows, on="k", aggregate=count, memory_limit="1MB", when_full="spill")
+        ivjoin.window_join(rows, rows, on="k", aggregate=count, memory_limit="1MB", when_full="shed")
     assert ivjoin.window_join(rows, rows, aggregate=count).to_arrow()["n"].to_pylist() == [3, 3, 3]
 
 
@@ -256,8 +258,8 @@ def test_params_in_condition_and_aggregates() -> None:
 
 def test_explain_names_the_pairs() -> None:
     rows = pa.table({"t": [1, 2], "x": [5, 6]})
-    for text, said in (("median(r.x)", "the pairs of each left row"), ("mean(r.x)", "no pairs are made")):
-        stream = ivjoin.window_join(rows, rows, condition="r.t <= l.t", aggregate={"m": text})
+    for more, said in ((" AND r.x <> l.x + l.t", "the pairs of each left row"), ("", "no pairs are made")):
+        stream = ivjoin.window_join(rows, rows, condition=f"r.t <= l.t{more}", aggregate={"m": "median(r.x)"})
         assert said in stream.explain()
 
 
@@ -300,3 +302,87 @@ def test_a_column_that_does_not_exist_is_named_with_its_aggregate() -> None:
     for text in ("sum(r.zz)", "sum(l.x)", "zz + count(*)"):
         with pytest.raises(ivjoin.ColumnError, match="the aggregate 'total': "):
             ivjoin.window_join(rows, rows, on="k", aggregate={"total": text})
+
+
+@pytest.mark.parametrize("streams", [False, True])
+@pytest.mark.parametrize("kind", ["far from zero", "whole", "decimal", "equal"])
+def test_variances_are_numpys(kind: str, streams: bool) -> None:
+    rng = np.random.default_rng(3)
+    n = 900
+    x: Any = {"far from zero": 1e8 + rng.normal(size=n), "whole": rng.integers(-5, 5, n),
+              "decimal": np.round(rng.normal(size=n), 2), "equal": np.full(n, 0.1)}[kind]  # fmt: skip
+    mask = rng.random(n) < 0.2
+    values = pa.array(x, mask=mask)
+    values = values.cast(pa.decimal128(9, 2)) if kind == "decimal" else values
+    right = pa.table({"k": rng.integers(0, 2, n), "t": np.arange(n), "x": values})
+    left = pa.table({"k": rng.integers(0, 3, 300), "t": np.sort(rng.integers(0, n, 300))})
+    inputs = [iter(table.to_batches(max_chunksize=11)) if streams else table for table in (left, right)]
+    functions = ("stddev", "stddev_pop", "variance", "var_pop")
+    got = ivjoin.window_join(
+        *inputs, on="k", condition="r.t BETWEEN l.t - 200 AND l.t + 30", left_order="t", right_order="t",
+        aggregate={**{f: f"{f}(r.x)" for f in functions}, "some": "stddev_pop(r.x) FILTER (WHERE r.t % 2 = 0)"},
+    )
+    rows = got.read_all().to_pylist()
+    assert len(rows) == 300
+    k, t = np.asarray(right["k"]), np.asarray(right["t"])
+    for row in rows:
+        inside = (k == row["k"]) & (t >= row["t"] - 200) & (t <= row["t"] + 30) & ~mask
+        some = np.array(x[inside], dtype=np.float64)
+        for f in functions:
+            fewer = int(not f.endswith("pop"))
+            if len(some) <= fewer:
+                assert row[f] is None
+                continue
+            wanted = np.var(some, ddof=fewer)
+            wanted = np.sqrt(wanted) if f.startswith("stddev") else wanted
+            assert row[f] == pytest.approx(wanted, rel=1e-8, abs=1e-12), (row, f)
+        even = np.array(x[inside & (t % 2 == 0)], dtype=np.float64)
+        assert row["some"] == (pytest.approx(np.std(even), rel=1e-8, abs=1e-12) if len(even) else None)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_state_in_files_gives_the_same_rows(seed: int, tmp_path: Path) -> None:
+    rng = np.random.default_rng(seed)
+    n = 5000
+
+    def side(most: int) -> pa.Table:
+        t = np.sort(rng.integers(0, 4000, n)) + rng.integers(0, 9, n)
+        words = pa.array([f"{i:0{int(rng.integers(1, 200))}}" for i in range(50)])
+        return pa.table({
+            "k": rng.integers(0, most, n), "t": t, "x": pa.array(rng.normal(size=n), mask=rng.random(n) < 0.1),
+            "s": words.take(pa.array(rng.integers(0, 50, n))),
+            "d": words.dictionary_encode().take(pa.array(rng.integers(0, 50, n))),
+        })  # fmt: skip
+
+    left, right = side(4), side(3)
+    low, high = rng.integers(400, 900, 2).tolist()
+    asked: dict[str, Any] = {
+        "on": "k", "condition": f"r.t BETWEEN l.t - {low} AND l.t + {high}{' AND r.x < l.x' if seed % 3 == 2 else ''}",
+        "left_order": Order("t", slack=9), "right_order": Order("t", slack=9),
+    }
+    if seed % 4 == 3:
+        join: Any = ivjoin.band_join
+        asked |= {"pick": ivjoin.Pick(["abs(l.t - r.t)", "r.x", "r.s"], k=2), "how": str(rng.choice(["inner", "left"]))}
+    else:
+        join = ivjoin.window_join
+        asked["aggregate"] = {
+            "n": "count(*)", "sum": "sum(r.x)", "low": "min(r.s)", "new": "max(r.x)", "v": "variance(r.x)",
+            "middle": "median(r.x)", "words": "count_distinct(r.d)", "end": "last(r.t)",
+        }  # fmt: skip
+
+    def rows(**more: Any) -> tuple[list[str], ivjoin.JoinStream]:
+        stream = join(*(iter(t.to_batches(max_chunksize=257)) for t in (left, right)), **asked, **more)
+        return sorted(str([f"{v:.9g}" if isinstance(v, float) else v for v in r.values()])
+                      for b in stream for r in b.to_pylist()), stream  # fmt: skip
+
+    wanted, _ = rows()
+    spilled = 0
+    for limit in (300_000, 500_000, 800_000, 1_300_000):
+        try:
+            got, stream = rows(memory_limit=limit, when_full=ivjoin.Spill(tmp_path))
+        except ivjoin.MemoryLimitError as e:
+            assert "All columns are in files" in str(e)  # noqa: PT017
+            continue
+        assert got == wanted
+        spilled += stream.metrics.reads
+    assert spilled

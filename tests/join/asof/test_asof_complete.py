@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from datetime import date, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from seeds import each, in_blocks
 
@@ -157,10 +160,68 @@ def test_refused(options: Any, said: str) -> None:
         ivjoin.asof_join(rows, rows, on="t", **options)
 
 
-def test_streams_are_refused_where_inputs_are_read_again() -> None:
-    rows = pa.table({"t": [1]})
-    with pytest.raises(ivjoin.UnsupportedError, match="several times"):
-        ivjoin.asof_join(rows, iter(rows.to_batches()), on="t", offsets=[1])
+def rows_of(table: pa.Table) -> list[str]:
+    return sorted(map(str, table.to_pylist()))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_several_lookups_of_streams_and_files_are_those_of_tables(seed: int, tmp_path: Path) -> None:
+    rng = np.random.default_rng(seed)
+    n, m = rng.integers(0, 400, 2).tolist()
+    left = pa.table({"i": np.arange(n), "k": rng.choice(["a", "b", "c"], n), "t": rng.integers(0, 900, n) // 3})
+    right = pa.table({"k": rng.choice(["a", "b"], m), "t": np.arange(m) * 2, "x": rng.normal(size=m)}).slice(0, m)
+    right = right.take(rng.permutation(m))
+    asked: dict[str, Any] = {
+        "on": "t", "by": "k", "direction": str(rng.choice(["backward", "forward", "nearest"])),
+        "tolerance": None if rng.random() < 0.5 else 40, "columns": None if rng.random() < 0.5 else ["x_20", "i"],
+        "offsets": [-7, 0, 20], "interpolate": None if rng.random() < 0.3 else "x",
+        "condition": None if rng.random() < 0.7 else "r.x > -1.5 AND l.i >= 0",
+    }
+    slack = int(rng.integers(1, 30))
+    wanted = rows_of(ivjoin.asof_join(left, right, **asked).to_arrow())
+    assert len(wanted) == n
+
+    def stream(table: pa.Table) -> Iterator[pa.RecordBatch]:
+        order = np.argsort(np.asarray(table["t"]) + rng.integers(0, slack + 1, len(table)), kind="stable")
+        return iter(table.take(order).to_batches(max_chunksize=int(rng.integers(1, 70))))
+
+    given = [(left, right), (stream(left), stream(right)), (left, stream(right))]
+    for name, table in (("left", left), ("right", right)):
+        pq.write_table(table, tmp_path / f"{name}.parquet", row_group_size=64)
+    given.append((tmp_path / "left.parquet", tmp_path / "right.parquet"))  # type: ignore[arg-type]
+    for i, inputs in enumerate(given):
+        more: dict[str, Any] = {1: {"slack": slack}, 2: {"right_order": ivjoin.Order("t", slack=slack)}}.get(i, {})
+        more |= {"memory_limit": "64MB", "when_full": "spill"} if rng.random() < 0.3 else {}
+        joined = ivjoin.asof_join(*inputs, batch_size=int(rng.integers(1, 200)), **asked, **more)
+        assert rows_of(joined.read_all()) == wanted, (i, more)
+        assert joined.metrics.rows_out == n and joined.metrics.state_rows == 0
+
+
+def test_late_rows_of_several_lookups_are_dropped_once() -> None:
+    late: list[tuple[str, list[Any]]] = []
+
+    def stream(times: list[int]) -> Iterator[pa.RecordBatch]:
+        return (pa.record_batch({"t": [t]}) for t in times)
+
+    got = ivjoin.asof_join(
+        stream([1, 5, 3, 9]), stream([0, 4, 2, 8]), on="t", offsets=[-2, 0, 3],
+        on_late=lambda side, rows: late.append((side, rows.to_pylist())),
+    )
+    assert got.read_all().to_pylist() == [
+        {"t": 1, "t_-2": None, "t_0": 0, "t_3": 4}, {"t": 5, "t_-2": 0, "t_0": 4, "t_3": 8},
+        {"t": 9, "t_-2": 4, "t_0": 8, "t_3": 8},
+    ]  # fmt: skip
+    assert sorted(late) == [("left", [{"t": 3}]), ("right", [{"t": 2}])]
+    assert (got.metrics.left_late_rows, got.metrics.right_late_rows) == (1, 1)
+
+
+def test_rows_that_wait_for_a_lookup_count_against_the_limit() -> None:
+    def stream() -> Iterator[pa.RecordBatch]:
+        return (pa.record_batch({"t": np.arange(i, i + 4096), "x": np.zeros(4096)}) for i in range(0, 10**6, 4096))
+
+    got = ivjoin.asof_join(stream(), stream(), on="t", offsets=[0, 900_000], memory_limit="8MB", when_full="spill")
+    with pytest.raises(ivjoin.MemoryLimitError, match="fewer or nearer offsets"):
+        got.read_all()
 
 
 def test_params() -> None:

@@ -180,8 +180,10 @@ def test_limits() -> None:
     rows = pa.table({"t": np.arange(30_000), "x": np.arange(30_000) % 7})
     options: dict[str, Any] = {"condition": "abs(l.t - r.t) <= 9000", "pick": Pick("r.x * l.x", k=2),
                                "memory_limit": "100kB"}  # fmt: skip
-    with pytest.raises(ivjoin.UnsupportedError, match="compares all matches"):
-        ivjoin.band_join(rows, rows, when_full="spill", **options)
+    with pytest.raises(ivjoin.UnsupportedError, match="'shed' cannot be used with pick"):
+        ivjoin.band_join(rows, rows, when_full="shed", **options)
+    with pytest.raises(ivjoin.MemoryLimitError, match="All columns are in files"):
+        ivjoin.band_join(rows, rows, when_full="spill", **options).to_arrow()
     with pytest.raises(ivjoin.MemoryLimitError):
         ivjoin.band_join(rows, rows, **options).to_arrow()
 

@@ -28,10 +28,10 @@ def test_aggregates_of_a_window(spark: Any) -> None:
     left, right = side(40, 3).select(["k", "x"]), side(90, 2)
     options: dict[str, Any] = {
         "on": "k", "condition": "r.x BETWEEN l.x - 9 AND l.x + 3",
-        "aggregate": {"n": "count(*)", "share": "sum(r.q) / count(*)", "gap": "l.x - max(r.x)"},
+        "aggregate": {"n": "count(*)", "share": "sum(r.q) / count(*)", "gap": "l.x - max(r.x)", "s": "stddev(r.q)"},
     }
     out = spark.createDataFrame(left).window_join(spark.createDataFrame(right), **options)
-    assert out.columns == ["k", "x", "n", "share", "gap"]
+    assert out.columns == ["k", "x", "n", "share", "gap", "s"]
     assert rows(out.toArrow()) == rows(ivjoin.window_join(left, right, **options).to_arrow())
     with pytest.raises(ivjoin.UnsupportedError, match="all values"):
         spark.createDataFrame(left).window_join(spark.createDataFrame(right), on="k", aggregate={"m": "median(r.q)"})

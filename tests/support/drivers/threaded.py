@@ -16,6 +16,7 @@ from stream.unordered import at_once, bare
 
 from ivjoin import SymmetricHashJoin, band_join
 from ivjoin.stream import prepared
+from ivjoin.stream.after.lockstep import Lockstep
 from ivjoin.stream.sort import dealing
 from ivjoin.stream.tables.lookup_parts import LookupParts
 from ivjoin.stream.tables.table_join import TableJoin
@@ -82,7 +83,7 @@ def check(case: Case, seed: int) -> None:
 
 def _play(
     case: Case, threads: int, as_tables: bool, limit: dict[str, Any]
-) -> SymmetricHashJoin | SlicedJoin | TableJoin | TableLookup | LookupParts:
+) -> SymmetricHashJoin | SlicedJoin | Lockstep | TableJoin | TableLookup | LookupParts:
     inputs: list[pa.Table | pa.RecordBatchReader] = []
     for side in ("left", "right"):
         schema = (case.left if side == "left" else case.right).schema

@@ -37,12 +37,11 @@ class Chosen(Measure):
         else:
             at = self._ranked(source, *source.value_ranks(self.node), source.vector(self.node).valid, r)
         at = np.where(count > 0, at, 0)
-        array = source.array(self.node)
-        if not len(array):
-            return Part(count, (pa.nulls(len(r), array.type), None))
-        if pa.types.is_dictionary(array.type) and not self._by_place:
-            array = array.dictionary_decode()
-        chosen = array.take(whole_numbers(at))
+        if not len(source):
+            return Part(count, (pa.nulls(len(r), source.array(self.node).type), None))
+        chosen = source.some(self.node, at)
+        if pa.types.is_dictionary(chosen.type) and not self._by_place:
+            chosen = chosen.dictionary_decode()
         if not self._by_place:
             return Part(count, (chosen, None))
         null, image = source.order_keys() if source.order is not None else (None, None)
@@ -102,13 +101,12 @@ class Listed(Measure):
         at = r.positions()
         if not source.in_order:
             at = at[np.lexsort((source.ranks()[0][at], np.repeat(np.arange(len(r)), r.sizes)))]
-        array = to_values(source.array(self.node), self.type.value_type)
 
         def place() -> list[np.ndarray]:
             null, image = source.order_keys() if source.order is not None else (None, None)
             return [x[at] for x in (null, image, source.seq) if x is not None]
 
-        return Part(r.sizes, (take(array, at, byte_width(array.type)), place))
+        return Part(r.sizes, (to_values(source.some(self.node, at), self.type.value_type), place))
 
     def joined(self, a: Part, b: Part) -> Part:
         place = [np.concatenate(pair) for pair in zip(a.value[1](), b.value[1](), strict=True)]

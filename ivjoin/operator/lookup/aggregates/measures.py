@@ -20,8 +20,10 @@ from ivjoin.operator.lookup.aggregates.reduce import (
     words_of_limbs,
 )
 from ivjoin.operator.lookup.aggregates.source import Source
-from ivjoin.plan.aggregates import Aggregate, result_type
-from ivjoin.shj.arrow import bitmap, fixed_array, whole_numbers
+from ivjoin.plan.aggregates import SPREADS, Aggregate, result_type
+from ivjoin.shj.arrow import bitmap, fixed_array, truths, whole_numbers
+from ivjoin.shj.kernels.lookup.sum_kernels import spreads
+from ivjoin.shj.plain import to_values, value_type
 from ivjoin.shj.registers import I64_MAX, I64_MIN
 
 __all__ = ["measures"]
@@ -128,6 +130,40 @@ class DoubleSum(Measure):
         return fixed_array(np.ascontiguousarray(values), nonempty(part.count), self.type)
 
 
+class Spread(Measure):
+    """The variance of numbers, or its root. Parts are merged as by Chan, Golub and LeVeque (1979)."""
+
+    def over(self, source: Source, r: Ranges) -> Part:
+        def made() -> tuple[np.ndarray, np.ndarray | None]:
+            array = source.array(self.node)
+            array = to_values(array, value_type(array.type))
+            places = None if array.null_count == 0 else running(truths(array.is_valid()))
+            return np.asarray(array.drop_null().cast(pa.float64(), safe=False)), places
+
+        count = self._counted(source, r)
+        values, places = source.once(("spread", self.node), made)
+        lo, hi = (r.lo, r.hi) if places is None else (places[r.lo], places[r.hi])
+        means, squares = np.empty(len(r)), np.empty(len(r))
+        spreads(values, lo, hi, means, squares)
+        return Part(count, (means, squares))
+
+    def joined(self, a: Part, b: Part) -> Part:
+        count = a.count + b.count
+        with np.errstate(all="ignore"):
+            share = b.count / np.maximum(count, 1)
+            apart = np.where(a.count * b.count > 0, b.value[0] - a.value[0], 0.0)
+            means = np.where(a.count > 0, a.value[0] + apart * share, b.value[0])
+            return Part(count, (means, a.value[1] + b.value[1] + apart * apart * a.count * share))
+
+    def finish(self, part: Part) -> pa.Array:
+        least = 1 if self.aggregate.function in ("stddev", "variance") else 0
+        there = part.count > least
+        with np.errstate(all="ignore"):
+            out = np.where(there, np.maximum(part.value[1], 0.0) / (part.count - least), 0.0)
+            out = np.sqrt(out) if self.aggregate.function.startswith("stddev") else out
+        return fixed_array(out, None if there.all() else there, self.type)
+
+
 class Extreme(Measure):
     """The least or greatest of numbers or times."""
 
@@ -189,6 +225,8 @@ def _measure(a: Aggregate, schema: pa.Schema) -> Measure:
     kind = a.node.type.kind
     if a.function == "array_agg":
         return Listed(a, schema)
+    if a.function in SPREADS:
+        return Spread(a, schema)
     if a.function in ("sum", "mean"):
         return DoubleSum(a, schema) if kind == "float" else WholeSum(a, schema)
     if kind == "null" and a.function in ("min", "max"):

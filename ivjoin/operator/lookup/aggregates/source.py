@@ -52,6 +52,12 @@ class Source:
             return self.column("right", node.params[1])
         return self.once(("array", node), lambda: plain_array(self.vector(node), node))
 
+    def some(self, node: Node, at: np.ndarray) -> pa.Array:
+        """Return the values of an expression for some rows; of a column, only these rows are read if they are few."""
+        if node.op != "column" or len(at) > len(self):
+            return _taken(self.array(node), at)
+        return self._rows.some(self._layout.places[self._layout.index[node.params[1]]], at)
+
     def why(self, node: Node, row: int) -> str:
         return first_error(node, self.column, row)
 
@@ -117,6 +123,9 @@ class Picked(Source):
 
     def array(self, node: Node) -> pa.Array:
         return self.once(("array", node), lambda: _taken(self._whole.array(node), self._at))
+
+    def some(self, node: Node, at: np.ndarray) -> pa.Array:
+        return self._whole.some(node, self._at.take(at))
 
     def why(self, node: Node, row: int) -> str:
         return self._whole.why(node, int(self._at[row]))

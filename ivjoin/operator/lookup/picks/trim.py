@@ -8,14 +8,18 @@ import numpy as np
 
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import NAN_ORDINAL
+from ivjoin.expr.types import FLOAT64
 from ivjoin.operator.lookup.aggregates.reduce import Ranges
 from ivjoin.operator.lookup.rows import Rows
 from ivjoin.operator.lookup.run import Run
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.picking.pick import picking_of
+from ivjoin.shj.arrow import doubles_of
 from ivjoin.shj.registers import I64_MIN
 
 __all__ = ["distance_of", "middle_of", "trim_of"]
+
+_STEPS = 64  # rows at the same rounded distance; of more, all rows of the range are compared
 
 Trim = Callable[[Run, Rows, Ranges], Ranges]
 
@@ -49,14 +53,15 @@ def trim_of(plan: JoinPlan, axis: int | None) -> Trim | None:
         first = pick.which in ("least", "first")
         return lambda run, rows, r: _at_end(run, r, pick.k, first, ties)
     pair = distance_of(pick.by[0])
-    exact = right.type.kind in ("int", "timestamp", "date")  # distances of floats are rounded, so that far ones may tie
+    rounds = right.type == FLOAT64  # distances are rounded, so that rows at several of them may tie
+    exact = right.type.kind in ("int", "timestamp", "date") or rounds
     if pair is None or pick.which != "least" or right not in pair or not exact:
         return None
     near = pair[1] if pair[0] is right else pair[0]
     if near not in plan.sides[0].axes:
         return None
     line = plan.sides[0].axes.index(near)
-    return lambda run, rows, r: _around(run, rows, line, r, pick.k, ties)
+    return lambda run, rows, r: _around(run, rows, line, r, pick.k, ties, rounds)
 
 
 def _at_end(run: Run, r: Ranges, k: int, first: bool, ties: bool) -> Ranges:
@@ -74,8 +79,8 @@ def _at_end(run: Run, r: Ranges, k: int, first: bool, ties: bool) -> Ranges:
     return Ranges(lo, r.hi)
 
 
-def _around(run: Run, rows: Rows, line: int, r: Ranges, k: int, ties: bool) -> Ranges:
-    """Return the k rows on either side of the place of each left row."""
+def _around(run: Run, rows: Rows, line: int, r: Ranges, k: int, ties: bool, rounds: bool) -> Ranges:
+    """Return the k rows on either side of the place of each left row. ``rounds``: distances are rounded."""
     if not len(run) or run.axis in run.rows.absent:
         return r
     assert run.axis is not None
@@ -86,9 +91,40 @@ def _around(run: Run, rows: Rows, line: int, r: Ranges, k: int, ties: bool) -> R
         start, stop = run.same()
         lo = np.where(hi > lo, np.maximum(r.lo, start[np.minimum(lo, len(run) - 1)]), lo)
         hi = np.where(hi > lo, np.minimum(r.hi, stop[np.maximum(hi - 1, 0)]), hi)
-    if line in rows.absent:
-        lo, hi = np.where(rows.absent[line], r.lo, lo), np.where(rows.absent[line], r.hi, hi)
+    every = rows.absent.get(line)
+    if rounds:
+        near = doubles_of(rows.axes[line])
+        if ties:
+            if "doubles" not in run.kept:
+                run.kept["doubles"] = doubles_of(run.rows.axes[run.axis])
+            lo = _further(near, run.kept["doubles"], lo, r.lo, hi, -1)
+            hi = _further(near, run.kept["doubles"], hi - 1, r.hi - 1, lo - 1, 1) + 1
+        far = ~np.isfinite(near)  # the distance of two equal infinities is NaN, the greatest
+        every = far if every is None else every | far
+    if every is not None:
+        lo, hi = np.where(every, r.lo, lo), np.where(every, r.hi, hi)
     return Ranges(lo, hi)
+
+
+def _further(
+    near: np.ndarray, values: np.ndarray, edge: np.ndarray, end: np.ndarray, other: np.ndarray, step: int
+) -> np.ndarray:
+    """Return the edges of ranges, moved on to the last row at the same rounded distance, or to ``end``.
+
+    A range is empty if its edge is at the ``other`` edge.
+    """
+    edge = edge.copy()
+    at = np.flatnonzero((edge != end) & (edge != other))
+    with np.errstate(all="ignore"):
+        for _ in range(_STEPS):
+            same = np.abs(near[at] - values[edge[at]]) == np.abs(near[at] - values[edge[at] + step])
+            at = at[same]
+            if not len(at):
+                return edge
+            edge[at] += step
+            at = at[edge[at] != end[at]]
+    edge[at] = end[at]
+    return edge
 
 
 def middle_of(run: Run, rows: Rows, line: int, axis: int, r: Ranges) -> np.ndarray:

@@ -15,6 +15,7 @@ from ivjoin.expr.nodes import Node
 from ivjoin.operator.lookup.aggregates.measure import Measure
 from ivjoin.operator.lookup.aggregates.reduce import Ranges
 from ivjoin.operator.lookup.aggregates.source import Source
+from ivjoin.operator.lookup.answer import MOST_PAIRS, parts_within
 from ivjoin.operator.lookup.key_ids import KeyIds
 from ivjoin.operator.lookup.rows import Rows
 from ivjoin.operator.lookup.tables.ordered import Sorted, Term, count_to, rises
@@ -67,7 +68,10 @@ class Aggregated:
         rows, ranges = self._ranges(part, begin, end, first, last, all_rise)
         at = self.right.rows_at(rows[:m].astype(np.int64) + begin)
         source = Source(Rows(self.columns, at, at, [], {}, at), self.layout, {}, self.order, self.in_order)
-        yield ranges.sizes, [m.finish(m.over(source, ranges)) for m in self.measures]
+        lists = any(m.aggregate.function == "array_agg" for m in self.measures)
+        for cut in parts_within(ranges.sizes, MOST_PAIRS) if lists else [slice(0, n)]:
+            some = Ranges(ranges.lo[cut], ranges.hi[cut]) if lists else ranges
+            yield some.sizes, [m.finish(m.over(source, some)) for m in self.measures]
 
     def _reach(self, part: slice) -> tuple[int, int]:
         """Return which places the rows of a slice can match."""

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ivjoin.shj.kernels.compiling import I8, IN1, IN2, IO1, IO1_F8, IO2, VOID, compiled, inner
+from ivjoin.shj.kernels.compiling import I8, IN1, IN1_F8, IN2, IO1, IO1_F8, IO2, VOID, compiled, inner
 
-__all__ = ["add_up", "common_unit", "sums_between"]
+__all__ = ["add_up", "common_unit", "spreads", "sums_between"]
 
 _FRACTION = (1 << 52) - 1
 _SPECIAL = 0x7FF  # the exponent of infinities and NaN
@@ -105,3 +105,36 @@ def sums_between(sums, lo, hi, width, out):
                     low &= (np.int64(1) << rest) - 1
                 step >>= 1
             out[i] = np.float64(high | (low != 0)) * np.float64(np.int64(1) << rest)
+
+
+@compiled(VOID(IN1_F8, IN1, IN1, IO1_F8, IO1_F8))
+def spreads(values, lo, hi, means, squares):
+    """Write the mean of the values of each range, and the sum of their squared distances from it : float64[m]."""
+    for i in range(lo.shape[0]):
+        start, stop = lo[i], hi[i]
+        a = b = c = d = 0.0  # four sums, so that an addition does not wait for the one before
+        even = start + ((stop - start) >> 2 << 2)
+        for k in range(start, even, 4):
+            a += values[k]
+            b += values[k + 1]
+            c += values[k + 2]
+            d += values[k + 3]
+        for k in range(even, stop):
+            a += values[k]
+        count = np.float64(max(stop - start, 1))
+        mean = ((a + b) + (c + d)) / count
+        a = b = c = d = 0.0
+        even = start + ((stop - start) >> 1 << 1)
+        for k in range(start, even, 2):
+            one, two = values[k] - mean, values[k + 1] - mean
+            a += one * one
+            b += two * two
+            c += one
+            d += two
+        if even < stop:
+            one = values[even] - mean
+            a += one * one
+            c += one
+        c += d
+        means[i] = mean
+        squares[i] = (a + b) - c * c / count  # the second term is zero but for the rounding of the mean
