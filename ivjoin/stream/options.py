@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ivjoin.plan.picking.asof import Tolerance
     from ivjoin.plan.question import DeclaredBounds, KeepOrder, Sort, Validate
 
-__all__ = ["ASOF_DEFAULTS", "DEFAULTS", "AsofOptions", "Direction", "JoinOptions"]
+__all__ = ["ASOF_DEFAULTS", "DEFAULTS", "WINDOW_DEFAULTS", "AsofOptions", "Direction", "JoinOptions", "WindowOptions"]
 
 Direction = Literal["backward", "forward", "nearest"]
 
@@ -56,3 +56,16 @@ ASOF_DEFAULTS = AsofOptions(
     interpolate=None, offsets=None, params=None, batch_size=65536, timezone=None, sort="auto", maintain_order=None,
     indicator=False, idle_timeout=None, idle="wait",
 )
+
+
+class WindowOptions(TypedDict, total=False):
+    """Further options of :func:`ivjoin.window_join`, given by name; its documentation describes each of them."""
+
+    left_bounds: DeclaredBounds | None
+    right_bounds: DeclaredBounds | None
+    batch_size: int
+    idle_timeout: str | float | timedelta | None
+    idle: Literal["wait", "advance"]
+
+
+WINDOW_DEFAULTS = WindowOptions(left_bounds=None, right_bounds=None, batch_size=65536, idle_timeout=None, idle="wait")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias, Unpack
 
 import pyarrow as pa
 
@@ -18,6 +18,7 @@ from ivjoin.plan.cache import plan_of, planned
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.question import schema_of
 from ivjoin.stream.join_stream import JoinStream
+from ivjoin.stream.options import WINDOW_DEFAULTS, WindowOptions
 from ivjoin.stream.pull import stream_of
 from ivjoin.stream.sources.columns import Chosen, chosen, places_of
 from ivjoin.stream.sources.hints import index_hints
@@ -26,27 +27,23 @@ from ivjoin.stream.sources.inputs import ArrowStream, open_inputs
 from ivjoin.stream.window.question import Asked, asked_of
 
 if TYPE_CHECKING:
-    from datetime import timedelta
-
     from ivjoin.conditions.written import Expression
     from ivjoin.expr.literals import Params
-    from ivjoin.plan.question import DeclaredBounds, Keys, Orders, Sort
+    from ivjoin.plan.question import Keys, Orders, Sort
 
 __all__ = ["Finished", "WindowAggregates", "window_join", "window_plan"]
 
 WindowAggregates: TypeAlias = "Mapping[str, str | tuple[Expression, str] | tuple[Expression, str, float]]"
 
 
-@known_options("window_join")
+@known_options("window_join", also=WINDOW_DEFAULTS)
 def window_join(
     left: ArrowStream, right: ArrowStream, on: Keys | None = None, condition: Expression | None = None,
     aggregate: WindowAggregates | None = None, how: Literal["left", "inner"] = "left", *,
     include_previous: bool = False, left_order: Orders | None = None, right_order: Orders | None = None,
-    left_bounds: DeclaredBounds | None = None, right_bounds: DeclaredBounds | None = None, batch_size: int = 65536,
     on_late: OnLate = "raise", timezone: str | None = None, threads: int | Literal["auto"] = "auto",
     sort: Sort = "auto", columns: Sequence[str] | None = None, memory_limit: int | str | None = None,
-    when_full: WhenFull = "raise", params: Params | None = None, idle_timeout: str | float | timedelta | None = None,
-    idle: Literal["wait", "advance"] = "wait",
+    when_full: WhenFull = "raise", params: Params | None = None, **options: Unpack[WindowOptions],
 ) -> JoinStream:
     """Give each left row aggregates of the right rows that match it.
 
@@ -73,7 +70,7 @@ def window_join(
     include_previous : bool, default False
         Whether the last right row before the window counts as the first row of it, as in kdb+'s ``wj``. The condition
         is then keys and one window with a lower end.
-    left_order, right_order, left_bounds, right_bounds, batch_size, on_late, timezone, threads, sort, idle_timeout, idle
+    left_order, right_order, on_late, timezone, threads, sort
         As for :func:`ivjoin.band_join`.
     columns : list of str, optional
         The columns of the output, by their names and in their order; by default the left columns, then the aggregates.
@@ -81,6 +78,11 @@ def window_join(
         The values of ``:name`` in the condition and in aggregates.
     memory_limit, when_full
         As for :func:`ivjoin.asof_join`.
+
+    Other Parameters
+    ----------------
+    left_bounds, right_bounds, batch_size, idle_timeout, idle : optional
+        As for :func:`ivjoin.band_join`.
 
     Returns
     -------
@@ -109,14 +111,15 @@ def window_join(
     """
     budget = budget_of(memory_limit, when_full)
     rule, report = late_rule(on_late)
-    patience = idle_of(idle_timeout, idle)
+    given = WINDOW_DEFAULTS | options
+    patience = idle_of(given["idle_timeout"], given["idle"])
     sources = open_inputs(left, right)
     with index_hints({"left": left, "right": right}):
         plan, asked = window_plan(
             sources[0].schema, sources[1].schema, aggregate=aggregate, how=how, include_previous=include_previous,
-            on=on, condition=condition, left_order=left_order, right_order=right_order, left_bounds=left_bounds,
-            right_bounds=right_bounds, batch_size=batch_size, on_late=rule, timezone=timezone,
-            params=params,
+            on=on, condition=condition, left_order=left_order, right_order=right_order,
+            left_bounds=given["left_bounds"], right_bounds=given["right_bounds"], batch_size=given["batch_size"],
+            on_late=rule, timezone=timezone, params=params,
         )
     return stream_of(sources, plan, threads, sort, columns, budget, partial(Finished, asked), report, patience)
 

@@ -10,7 +10,7 @@ ENGINE = [
          "tests/join/memory/test_state_account.py tests/join/memory/test_state_bytes.py"),
     Mutant("runs are merged past what was read", "ivjoin/stream/sort/outside.py", "end = min(ends, default=None)",
          "end = max(ends, default=None)", "tests/stream/sort/test_sorted_outside.py"),
-    Mutant("an aggregate's range lacks its last row", "ivjoin/operator/lookup/run.py",
+    Mutant("an aggregate's range lacks its last row", "ivjoin/operator/lookup/places.py",
          "_placed(self.whole, high, True))", "_placed(self.whole, high, False))", "tests/join/aggregates"),
     Mutant("row groups before the last that was met are not tried", "ivjoin/files/join_row_groups.py",
          "(*range(at, len(others)), *range(at))", "range(at, len(others))", "tests/files"),
