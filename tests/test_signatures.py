@@ -63,7 +63,8 @@ FURTHER = [c for w, c in calls() if "options" in inspect.signature(c).parameters
 @pytest.mark.parametrize("call", FURTHER, ids=lambda c: f"{c.__module__}.{c.__name__}")
 def test_further_options_have_types_defaults_and_a_description(call: Callable[..., Any]) -> None:
     home = import_module(call.__module__)
-    options = getattr(home, {"asof_join": "ASOF_DEFAULTS", "window_join": "WINDOW_DEFAULTS"}.get(call.__name__, "DEFAULTS"))
+    name = {"asof_join": "ASOF_DEFAULTS", "window_join": "WINDOW_DEFAULTS"}.get(call.__name__, "DEFAULTS")
+    options = getattr(home, name)
     assert not options.keys() & inspect.signature(call).parameters.keys()
     described = inspect.cleandoc(call.__doc__ or "").partition("Other Parameters\n")[2].partition("Returns\n")[0]
     assert ", ".join(re.findall(r"^(\w[\w, ]*?)(?: :.*)?$", described, re.MULTILINE)).split(", ") == list(options)
