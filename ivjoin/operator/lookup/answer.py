@@ -63,6 +63,10 @@ class Answers:
         self._previous = plan.spec.include_previous
         self._all = core.how.keep[0]
         self._in_order = comes_in_order(plan, core.order, core.axis)
+        self._most = min(plan.spec.batch_size, _MOST_ROWS)  # rows of an output batch
+
+    def limit_output(self, rows: int) -> None:
+        self._most = min(self._most, rows)
 
     def without(self, batch: pa.RecordBatch, s: int = 0) -> Iterator[pa.RecordBatch]:
         """Yield output for rows of side s that match nothing; only left rows have any."""
@@ -74,7 +78,7 @@ class Answers:
             yield pa.RecordBatch.from_arrays([*columns, *self._nothing(n)], schema=self._schema)
 
     def of(self, rows: Rows, runs: list[Run]) -> Iterator[pa.RecordBatch]:
-        size = min(self._core.plan.spec.batch_size, _MOST_ROWS)
+        size = self._most
         for start in range(0, len(rows), size):
             some = rows if len(rows) <= size else rows.slice(start, min(start + size, len(rows)))
             for block, pairs in self.blocks(some, runs):

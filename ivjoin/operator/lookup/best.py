@@ -44,6 +44,9 @@ class BestAnswers(Answers):
         self._trim = trim_of(plan, core.axis)
         self.taken = Taken() if core.how.keep[1] else None
 
+    def limit_output(self, rows: int) -> None:
+        self._emitter.batch_size = min(self._emitter.batch_size, rows)
+
     def _asks(self, runs: list[Run]) -> bool:
         return True
 

@@ -30,6 +30,8 @@ from ivjoin.shj.store.disk.process_memory import give_back
 
 __all__ = ["LookupCore"]
 
+_WORDS = 10  # of each row, while aggregates are computed
+_SPARE = 12 << 20  # bytes that these may take in addition to the limit
 _SOME = 16  # if 1 in so many rows is new, rows are evicted before a batch is refused or columns are spilled
 
 
@@ -43,6 +45,7 @@ class LookupCore(LookupState):
         self._answers = self._make_answers()
         self._untaken()
         self._new: Rows | None = None  # left rows that have just arrived
+        self._row_bytes = [0, 0]  # the most bytes of a row of each side on average over a batch
         self._since, self._stale = 0, False  # rows since the last eviction, and whether a frontier has moved since
 
     def _make_answers(self) -> Answers:
@@ -60,6 +63,7 @@ class LookupCore(LookupState):
     def take(self, p: int, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Take a batch. The returned iterator emits what the batch decides."""
         if self.account.limit is not None:
+            self._shorten_output(p, batch)
             self._want(p, batch)
         before = self.frontiers[p].mark()
         try:
@@ -75,10 +79,20 @@ class LookupCore(LookupState):
         self.seq[p] += kept.num_rows
         return self._rest(p, kept, arrived.usable)
 
+    def _shorten_output(self, p: int, batch: pa.RecordBatch) -> None:
+        """Make output batches small compared with the limit."""
+        if self.limits is not None and batch.num_rows:
+            self._row_bytes[p] = max(self._row_bytes[p], -(-batch.nbytes // batch.num_rows))
+            self._answers.limit_output(self.limits.budget.output_rows(sum(self._row_bytes)))
+
     def _want(self, p: int, batch: pa.RecordBatch) -> None:
-        words = len(self.plan.sides[p].axes) + (3 if p == 0 else 6 + 3 * len(self.plan.spec.aggregates))
+        reduced = 3 * len(self.plan.spec.aggregates)  # words of a right row
+        words = len(self.plan.sides[p].axes) + (3 if p == 0 else 6 + reduced)
         keys = 0 if self.plan.int_keys else self.keys.more(self._most_keys(p, batch), batch.nbytes)
-        self.account.want(batch.nbytes + 8 * words * batch.num_rows + keys)
+        # What is still to be computed of stored rows, and the arrays from which it is computed of the longest run.
+        longest = max(map(len, self.right.runs), default=0)
+        later = 8 * reduced * self.right.unread + max(0, _WORDS * 8 * longest - _SPARE)
+        self.account.want(batch.nbytes + 8 * words * batch.num_rows + keys + later)
 
     def _store(self, p: int, rows: Rows) -> None:
         self._stale = True

@@ -109,6 +109,11 @@ class RightRows:
     def nbytes(self) -> int:
         return sum(r.nbytes for r in self.runs) + sum(r.nbytes for r in self._fresh)
 
+    @property
+    def unread(self) -> int:
+        """Return the number of rows without computed results."""
+        return sum(len(r) for r in self.runs if not r.kept) + sum(map(len, self._fresh))
+
     def add(self, rows: Rows) -> None:
         if len(rows):
             _put(self._fresh, rows, _TOGETHER)

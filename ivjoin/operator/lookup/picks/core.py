@@ -25,7 +25,7 @@ from ivjoin.plan.join_plan import JoinPlan
 
 __all__ = ["PickedCore"]
 
-_TWICE = 8 << 20  # bytes that may be used twice for a moment, in addition to the limit
+_TWICE = 24 << 20  # bytes that may be used twice for a moment, in addition to the limit
 _Found = list[tuple[Looked, np.ndarray]]
 
 
@@ -35,7 +35,6 @@ class PickedCore(LookupCore):
     def __init__(self, plan: JoinPlan, late_within: bool = True, errors_first: bool = False) -> None:
         super().__init__(plan, late_within, errors_first)
         self._beyond = self._at_end = False
-        self._row_bytes = [0, 0]
         self._learned()
         self.count_state()
 
@@ -58,12 +57,9 @@ class PickedCore(LookupCore):
 
     def _want(self, p: int, batch: pa.RecordBatch) -> None:
         n = batch.num_rows
-        if self.limits is not None and n:
-            self._row_bytes[p] = max(self._row_bytes[p], -(-batch.nbytes // n))
-            self._picked.limit_output(self.limits.budget.output_rows(sum(self._row_bytes)))
         size = batch.nbytes + 8 * n * (len(self.plan.sides[p].axes) + 6)
         # While runs are merged, they exist twice, with the order of their rows.
-        twice = max(0, 8 * len(self.right) * (len(self.plan.sides[1].axes) + 9) - _TWICE)
+        twice = max(0, 8 * len(self.right) * (len(self.plan.sides[1].axes) + 12) - _TWICE)
         self.account.want(lambda: size + twice + self.keys.more(n, batch.nbytes))
 
     def _read(self, p: int, batch: pa.RecordBatch) -> Arrived:

@@ -49,9 +49,6 @@ class PickedAnswers(BestAnswers):
         )
         self.near = None if near is None else plan.axis(0, near)
 
-    def limit_output(self, rows: int) -> None:
-        self._emitter.batch_size = min(self._core.plan.spec.batch_size, rows)
-
     def _checks(self) -> list[Node]:
         return [] if self._own is not None and self._core.axis == self._own else self._core.decides()
 
