@@ -105,12 +105,12 @@ def _of_a_joined_stream(frame: DataFrame) -> str:
     origin = origin_of(frame)
     if origin is None:
         raise IvjoinError(
-            "explain was given one frame, which no stream made by band_join stands behind; expected left and right as "
+            "explain was given one frame, which does not come from band_join; expected left and right as "
             "for band_join, or a joined stream"
         )
     joined = origin.joined
     sink = "rows go from the operator to the files as Arrow, in the workers that join" if origin.detour is None else (
-        f"rows go through Spark before they are written, since {origin.detour} stands behind the join"
+        f"rows go through Spark before they are written, since {origin.detour} follows the join"
     )
     return "\n".join([*_streaming(joined.spec, joined.notes, joined.buckets, joined.spread), f"write_stream: {sink}"])
 

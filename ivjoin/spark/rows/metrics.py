@@ -146,7 +146,7 @@ def _added_up(turns: Sequence[str]) -> dict[str, Any]:
     if not told:
         return {}
     out: dict[str, Any] = {}
-    for name, values in zip(COUNTS, zip(*told), strict=False):  # the bucket stands behind
+    for name, values in zip(COUNTS, zip(*told), strict=False):  # the bucket follows
         out[name] = max(values) if name.startswith(_PEAK) else sum(values)
     out[_BUCKETS] = [{"bucket": turn[-1]} | {n: turn[COUNTS.index(n)] for n in (*_BY_BUCKET, *DELAYS)} for turn in told]
     for counts in out[_BUCKETS]:

@@ -1,4 +1,4 @@
-"""``write_stream`` on Spark: every join type and format, restarts, kills, readers that look on, what stands behind."""
+"""``write_stream`` on Spark: every join type and format, restarts, kills, readers that look on, what follows the join."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ def test_what_stands_behind_the_join(spark: Any, tmp_path: Path) -> None:
     }
     lines = {name: explain(frame).splitlines()[-1] for name, frame in ways.items()}
     assert "as Arrow, in the workers that join" in lines["columns"]
-    assert "through Spark before they are written, since a computed column stands behind" in lines["filter"]
+    assert "through Spark before they are written, since a computed column follows" in lines["filter"]
     assert "since a filter stands" in explain(joined.where("k = 1"))
     for name, frame in ways.items():
         run(write_stream(frame, tmp_path / name, tmp_path / f"c{name}", trigger="availableNow"))
@@ -228,7 +228,7 @@ def test_a_query_has_no_more_state_partitions_than_buckets(spark: Any, tmp_path:
 
 
 def test_columns_of_any_name_go_through_spark(spark: Any, tmp_path: Path) -> None:
-    """A dot is no field and a backtick no quote, where a filter stands behind a join, nor of a join of many inputs."""
+    """A dot is no field and a backtick no quote, where a filter follows a join, nor of a join of many inputs."""
     from ivjoin.spark import multi_join, write_stream
 
     script, _, everything = numbered(spark, tmp_path, 1)
@@ -273,7 +273,7 @@ def test_mistakes_are_named_before_the_query_starts(spark: Any, tmp_path: Path) 
         write_stream(joined, "s3://b/x", where[1])
     with pytest.raises(IvjoinError, match="joined is a static frame.*joined.write"):
         write_stream(spark.range(3), *where)
-    with pytest.raises(IvjoinError, match="no stream made by band_join"):
+    with pytest.raises(IvjoinError, match="does not come from band_join"):
         explain(spark.range(3))
     assert not (tmp_path / "c").exists()
 

@@ -147,7 +147,7 @@ def micro_batch(
                 if rows is not None:
                     out += rows_of(pa.Table.from_batches([unpacked(rows, plan_of(spec).schema)]))
                 if counts is not None:
-                    said = dict(zip(COUNTS, map(int, counts.split(",")), strict=False))  # the bucket stands behind
+                    said = dict(zip(COUNTS, map(int, counts.split(",")), strict=False))  # the bucket follows
                     late += said["late_rows"]
                     opened.update({name: said[name] for name in ("restored", "caught_up")})
         if label == failing:

@@ -1,4 +1,4 @@
-"""The order that a joined stream's rows come in: never broken by the model's output, and what stands behind prunes."""
+"""The order that a joined stream's rows come in: never broken by the model's output, and what follows prunes."""
 
 from __future__ import annotations
 
