@@ -1,4 +1,4 @@
-"""``write_stream`` on Spark: every join type and format, restarts, kills, readers that look on, what follows the join."""
+"""``write_stream`` on Spark: every join type and format, restarts, kills, readers that look on, what follows."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ def test_the_driver_killed_while_it_runs(spark: Any, tmp_path: Path) -> None:
     assert rows_of(written(tmp_path / "out", given).select(["k", "t", "t_right"])) == everything
 
 
-def test_what_stands_behind_the_join(spark: Any, tmp_path: Path) -> None:
+def test_what_follows_the_join(spark: Any, tmp_path: Path) -> None:
     """Columns travel with the join; for a filter or a computed column rows go through Spark. None is forgotten."""
     from pyspark.sql import functions as F
 
@@ -200,7 +200,7 @@ def test_what_stands_behind_the_join(spark: Any, tmp_path: Path) -> None:
     lines = {name: explain(frame).splitlines()[-1] for name, frame in ways.items()}
     assert "as Arrow, in the workers that join" in lines["columns"]
     assert "through Spark before they are written, since a computed column follows" in lines["filter"]
-    assert "since a filter stands" in explain(joined.where("k = 1"))
+    assert "since a filter follows" in explain(joined.where("k = 1"))
     for name, frame in ways.items():
         run(write_stream(frame, tmp_path / name, tmp_path / f"c{name}", trigger="availableNow"))
     got = written(tmp_path / "columns", {})
