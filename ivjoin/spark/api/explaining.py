@@ -16,6 +16,7 @@ from ivjoin.spark.api.origin import origin_of
 from ivjoin.spark.api.resolving import resolved
 from ivjoin.spark.api.schema import refuse_unbuilt, worker_budget
 from ivjoin.spark.rows.arrow import key_sql
+from ivjoin.spark.rows.late import Backend, LateOrKept, Routing
 from ivjoin.spark.spread.buckets import stream_count
 from ivjoin.spark.spread.replanning import live_plans
 from ivjoin.spark.spread.spreading import spread_of, why_undivided
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from ivjoin.expr.literals import Params
     from ivjoin.plan.picking.choice import Pick
-    from ivjoin.plan.question import Keys, Orders
+    from ivjoin.plan.question import JoinHow, Keys, Orders
 
 __all__ = ["explain"]
 
@@ -41,10 +42,10 @@ _PINNED = "  a query that goes on from a checkpoint keeps the number of buckets 
 @known_options("explain", also=DEFAULTS)
 def explain(
     left: DataFrame, right: DataFrame | None = None, on: Keys | None = None, condition: str | Column | None = None,
-    how: str = "inner", *, left_order: Orders | None = None, right_order: Orders | None = None,
-    pick: Pick | None = None, params: Params | None = None, suffix: str = "_right", on_late: str = "raise",
-    timezone: str | None = None, buckets: int | None = None, backend: str = "applyInPandasWithState",
-    name: str | Observation | None = None, routing: str = "auto", memory_limit: int | str | None = None,
+    how: JoinHow = "inner", *, left_order: Orders | None = None, right_order: Orders | None = None,
+    pick: Pick | None = None, params: Params | None = None, suffix: str = "_right", on_late: LateOrKept = "raise",
+    timezone: str | None = None, buckets: int | None = None, backend: Backend = "applyInPandasWithState",
+    name: str | Observation | None = None, routing: Routing = "auto", memory_limit: int | str | None = None,
     when_full: WhenFull = "raise", **options: Unpack[SparkJoinOptions],
 ) -> str:
     """Return the plan of ``left.band_join(right, ...)`` as text, without running the join.

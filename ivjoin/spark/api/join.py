@@ -24,7 +24,7 @@ from ivjoin.spark.api.schema import (
     worker_budget,
 )
 from ivjoin.spark.conditions.leftover import rows_where
-from ivjoin.spark.rows.late import KEEP, REASON, joined_schema
+from ivjoin.spark.rows.late import KEEP, REASON, Backend, LateOrKept, Routing, joined_schema
 from ivjoin.spark.rows.metrics import observed_name
 from ivjoin.spark.rows.results import Results, opener
 from ivjoin.spark.runtime.workers import kernels_early
@@ -63,9 +63,9 @@ DEFAULTS = SparkJoinOptions(
 def band_join(
     left: DataFrame, right: DataFrame, on: Keys | None = None, condition: str | Column | None = None,
     how: JoinHow = "inner", *, left_order: Orders | None = None, right_order: Orders | None = None,
-    pick: Pick | None = None, params: Params | None = None, suffix: str = "_right", on_late: str = "raise",
-    timezone: str | None = None, buckets: int | None = None, backend: str = "applyInPandasWithState",
-    name: str | Observation | None = None, routing: str = "auto", memory_limit: int | str | None = None,
+    pick: Pick | None = None, params: Params | None = None, suffix: str = "_right", on_late: LateOrKept = "raise",
+    timezone: str | None = None, buckets: int | None = None, backend: Backend = "applyInPandasWithState",
+    name: str | Observation | None = None, routing: Routing = "auto", memory_limit: int | str | None = None,
     when_full: WhenFull = "raise", **options: Unpack[SparkJoinOptions],
 ) -> DataFrame:
     """Join two DataFrames on keys and a band condition; store only the rows that can still match.

@@ -16,6 +16,7 @@ from ivjoin.plan.question import named_pairs
 from ivjoin.spark.api.join import joined_frames
 from ivjoin.spark.api.resolving import resolved, spelt
 from ivjoin.spark.api.schema import both_streaming, refuse_undecided, worker_budget
+from ivjoin.spark.rows.late import Backend, LateOrKept
 from ivjoin.stream.window.question import Asked, asked_of
 
 if TYPE_CHECKING:
@@ -34,10 +35,10 @@ __all__ = ["asof_join", "window_join"]
 def asof_join(
     left: DataFrame, right: DataFrame, on: str | tuple[str, str], by: Keys | None = None, *,
     direction: Literal["backward", "forward", "nearest"] = "backward", tolerance: Tolerance | None = None,
-    how: str = "left", suffix: str = "_right", allow_exact_matches: bool = True,
+    how: Literal["left", "inner", "right", "full"] = "left", suffix: str = "_right", allow_exact_matches: bool = True,
     ties: str | Sequence[str] | None = None, left_order: Orders | None = None, right_order: Orders | None = None,
-    batch_size: int = 65536, on_late: str = "raise", timezone: str | None = None, buckets: int | None = None,
-    backend: str = "applyInPandasWithState", name: str | Observation | None = None,
+    batch_size: int = 65536, on_late: LateOrKept = "raise", timezone: str | None = None, buckets: int | None = None,
+    backend: Backend = "applyInPandasWithState", name: str | Observation | None = None,
 ) -> DataFrame:
     """Join each left row with the last right row before it, the first one after it, or the nearest one.
 
@@ -105,8 +106,8 @@ def window_join(
     left: DataFrame, right: DataFrame, on: Keys | None = None, condition: str | Column | None = None,
     aggregate: WindowAggregates | None = None, how: Literal["left", "inner"] = "left", *,
     left_order: Orders | None = None, right_order: Orders | None = None, left_bounds: DeclaredBounds | None = None,
-    right_bounds: DeclaredBounds | None = None, batch_size: int = 65536, on_late: str = "raise",
-    timezone: str | None = None, buckets: int | None = None, backend: str = "applyInPandasWithState",
+    right_bounds: DeclaredBounds | None = None, batch_size: int = 65536, on_late: LateOrKept = "raise",
+    timezone: str | None = None, buckets: int | None = None, backend: Backend = "applyInPandasWithState",
     name: str | Observation | None = None, params: Params | None = None, memory_limit: int | str | None = None,
 ) -> DataFrame:
     """Give each left row aggregates of the right rows that match it.

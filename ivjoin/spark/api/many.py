@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 from pyspark.sql.types import StructField, StructType
@@ -44,10 +44,10 @@ _CELLS = 16
 @known_options("multi_join")
 def multi_join(
     inputs: Mapping[str, DataFrame], condition: str | None = None, *, orders: AliasOrders | None = None,
-    scheme: str = "auto", skewed: Iterable[str | tuple[str, str]] | None = None,
-    bounds: AliasBounds | None = None, batch_size: int = 65536, on_late: str = "raise", timezone: str | None = None,
-    allow_cross: bool = False, workers: int | None = None, columns: Sequence[str] | None = None,
-    params: Params | None = None,
+    scheme: Literal["auto", "hash", "random", "hybrid"] = "auto", skewed: Iterable[str | tuple[str, str]] | None = None,
+    bounds: AliasBounds | None = None, batch_size: int = 65536, on_late: Literal["raise", "drop", "join"] = "raise",
+    timezone: str | None = None, allow_cross: bool = False, workers: int | None = None,
+    columns: Sequence[str] | None = None, params: Params | None = None,
 ) -> DataFrame:
     """Join two to eight DataFrames with at most one shuffle, which sends each row to the cells where it can match.
 

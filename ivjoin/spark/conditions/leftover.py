@@ -98,11 +98,7 @@ def _without_parentheses(text: str) -> str | None:
 def rows_where(
     joined: Any, plan: JoinPlan, types: tuple[Any, Any], aliases: Mapping[str, str], texts: Sequence[str]
 ) -> Any:
-    """Return the rows of an inner join for which Spark evaluates all of ``texts`` to TRUE.
-
-    For the filter, the row of each side becomes a struct, so that ``l.x``, ``right.x`` and ``alias.x`` in the text are
-    its fields. Spark's optimizer removes the structs.
-    """
+    """Return the rows of an inner join for which Spark evaluates all of ``texts`` to TRUE."""
     held = [f"_ivjoin_{i}" for i in range(len(plan.fields))]
     qualifiers = _QUALIFIERS | {alias: 0 if side == "left" else 1 for alias, side in aliases.items()}
     rows: list[dict[str, Any]] = [{}, {}]

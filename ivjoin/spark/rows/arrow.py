@@ -89,11 +89,7 @@ def type_name(t: Type) -> str | None:
 
 
 def key_sql(plan: JoinPlan, by_name: bool = False) -> list[tuple[str, str]]:
-    """Return the join keys that Spark can hash on both sides, as (left, right) SQL.
-
-    The nodes already have the common type of both sides, on which hashes depend. ``by_name`` sorts the keys, whatever
-    their order in the condition.
-    """
+    """Return the join keys that Spark can hash on both sides, as (left, right) SQL."""
     names = [side.schema.names for side in plan.sides]
     out = []
     keys = plan.separation.keys

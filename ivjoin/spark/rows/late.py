@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Literal, TypeAlias
 
 import pyarrow as pa
 
@@ -16,8 +17,14 @@ from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import SIDES, JoinSpec
 from ivjoin.spark.spread.buckets import only_owned
 
-__all__ = ["KEEP", "REASON", "LateRows", "check_keeps", "joined_schema", "kept_late", "late_schema"]
+__all__ = [
+    "KEEP", "REASON", "Backend", "LateOrKept", "LateRows", "Routing", "check_keeps", "joined_schema", "kept_late",
+    "late_schema",
+]
 
+LateOrKept: TypeAlias = Literal["raise", "drop", "join", "keep"]
+Backend: TypeAlias = Literal["applyInPandasWithState", "transformWithState"]
+Routing: TypeAlias = Literal["auto", "hash", "slices", "grid"]
 KEEP = "keep"  # the value of ``on_late`` under which late rows are part of the output
 REASON = "late_reason"
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from ivjoin.errors import IvjoinError
 from ivjoin.expr.arguments import known_options
@@ -46,7 +46,7 @@ _COMPACT_INTERVAL = "spark.sql.streaming.fileSink.log.compactInterval"
 @known_options("write_stream")
 def write_stream(
     joined: DataFrame, path: str | os.PathLike[str], checkpoint_location: str | os.PathLike[str] | None = None,
-    format: str = "parquet", partition_by: str | Sequence[str] | None = None,
+    format: Literal["parquet", "delta", "ipc"] = "parquet", partition_by: str | Sequence[str] | None = None,
     trigger: str | timedelta | Mapping[str, str | bool] | None = None, query_name: str | None = None, *,
     compression: str | None = None, row_group_size: int = ROW_GROUP_ROWS, file_rows: int | None = None,
     statistics: bool | Sequence[str] = True, late_path: str | os.PathLike[str] | None = None,

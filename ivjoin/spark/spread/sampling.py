@@ -71,11 +71,7 @@ Sampled = tuple[pa.RecordBatch, int]
 
 
 def samples(frames: Sequence[Any], spec: JoinSpec) -> list[Sampled]:
-    """Return samples of both frames, with the schemas of :func:`looked_schema`.
-
-    One pass over each frame counts its rows and sorts them at random. If the first frame has no rows, the second is
-    not read.
-    """
+    """Return samples of both frames, with the schemas of :func:`looked_schema`."""
     out: list[Sampled] = []
     for side, frame in enumerate(frames):
         seen, schema = Observation(), looked_schema(spec, side)
