@@ -89,7 +89,7 @@ def params_of(options: argparse.Namespace) -> dict[str, Any] | None:
 
 
 def asked_of(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the arguments of a join of two inputs that its plan depends on."""
+    """Return the orders, zone, parameters and patience of a join of two inputs."""
     return {
         "left_order": [parse_order(text) for text in options.left_order] or None,
         "right_order": [parse_order(text) for text in options.right_order] or None,
@@ -101,7 +101,7 @@ def asked_of(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def running_of(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the arguments of a join of two inputs that its plan does not depend on."""
+    """Return the arguments of a join that its plan does not depend on."""
     return {
         "on_late": options.on_late,
         "threads": options.threads,

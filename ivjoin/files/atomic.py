@@ -106,8 +106,7 @@ def remove_unfinished() -> None:
 def unwritable(path: str, error: Exception) -> FileError:
     """Return the error for a path that the system or Arrow cannot write to, with its message in one line."""
     name = "standard output" if path == "-" else named(path)
-    said = str(getattr(error, "strerror", None) or error).strip().splitlines() or [type(error).__name__]
-    return FileError(f"cannot write {name}: {said[0].rstrip('.')}")
+    return FileError(f"cannot write {name}: {reason_of(error)}")
 
 
 def reason_of(error: Exception) -> str:

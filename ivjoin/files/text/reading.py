@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from ivjoin.errors import came
-from ivjoin.files.atomic import FileError
+from ivjoin.files.atomic import FileError, reason_of
 from ivjoin.files.text.blocks import ROW_TOO_LONG, Blocks, encoding_of
 from ivjoin.files.widening import has_null, widest
 
@@ -147,10 +147,10 @@ class Text:
             raise FileError(f"cannot read {self._name} as {self.kind}: {self._reason(e)}") from e
 
     def _reason(self, error: Exception) -> str:
-        said = str(getattr(error, "strerror", None) or error).strip().splitlines() or [type(error).__name__]
-        if said[0].startswith("straddling object"):  # Arrow's word for a row longer than a block
+        said = reason_of(error)
+        if said.startswith("straddling object"):  # Arrow's word for a row longer than a block
             return ROW_TOO_LONG
-        return _QUOTED_ROW.sub(r"\1...", said[0]).rstrip(".")
+        return _QUOTED_ROW.sub(r"\1...", said).rstrip(".")
 
     def _declare(self, column: str, t: object) -> str:
         return f"declare its type: {self.option.format(column=column, type=t)}"

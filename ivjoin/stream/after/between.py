@@ -33,11 +33,19 @@ def _ticks(array: pa.Array) -> tuple[np.ndarray, int]:
 
 def _apart(a: np.ndarray, unit: int, b: np.ndarray, other: int, shift: float = 0.0) -> np.ndarray:
     """Return ``a + shift - b`` as doubles; ``shift`` in nanoseconds, or in the unit of numbers."""
-    if unit == other:
-        whole = a.dtype == np.int64 == b.dtype and bool((np.abs(a // 2 - b // 2) < 2**61).all())
-        apart = (a - b if whole else a.astype(np.float64) - b.astype(np.float64)).astype(np.float64)
-        return apart * (unit or 1) + shift
-    return a.astype(np.float64) * unit - b.astype(np.float64) * other + shift
+    step = min(unit, other)
+    if unit != other:
+        a, b = _times(a, unit // step), _times(b, other // step)
+    whole = a.dtype == np.int64 == b.dtype and bool((np.abs(a // 2 - b // 2) < 2**61).all())
+    apart = (a - b if whole else a.astype(np.float64) - b.astype(np.float64)).astype(np.float64)
+    return apart * (step or 1) + shift
+
+
+def _times(values: np.ndarray, factor: int) -> np.ndarray:
+    """Return the values times a factor : int64[n], or float64[n] if they overflow."""
+    most = 2**63 // factor - 1
+    fits = bool(((values >= -most) & (values <= most)).all())
+    return values * factor if fits else values.astype(np.float64) * factor
 
 
 def weights(at: pa.Array, before: pa.Array, after: pa.Array, offset: Any) -> np.ndarray:

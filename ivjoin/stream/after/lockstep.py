@@ -40,7 +40,7 @@ class Lockstep:
         self._ops = [SymmetricHashJoin.from_plan(s.plan, errors_first=errors_first, budget=own) for s in steps]
         self._waiting: list[list[pa.RecordBatch]] = [[] for _ in steps]
         self._base = 0  # the number of the first row that may not be emitted yet
-        self._emitted = np.zeros(0, dtype=np.uint8)  # how many operators have emitted each row from there on
+        self._emitted = np.zeros(0, dtype=np.int32)  # how many operators have emitted each row from there on
         self._out = 0
         self._peak = 0, 0
 
@@ -97,7 +97,7 @@ class Lockstep:
         if side == SIDES[0]:
             first = self._base + len(self._emitted)
             numbers = whole_numbers(np.arange(first, first + batch.num_rows))
-            self._emitted = np.concatenate((self._emitted, np.zeros(batch.num_rows, dtype=np.uint8)))
+            self._emitted = np.concatenate((self._emitted, np.zeros(batch.num_rows, dtype=np.int32)))
             batch = batch.append_column(pa.field(self._number, pa.int64(), nullable=False), numbers)
         p = SIDES.index(side)
         yield from self._each(lambda op, step: op.push(side, batch.select(step.names[p])))

@@ -137,6 +137,26 @@ def test_interpolation_is_numpys(direction: Any) -> None:
     assert got.schema.field("w").type == pa.timestamp("us") and got.schema.field("x").type == pa.float64()
 
 
+@pytest.mark.parametrize(("mine", "theirs"), [("ns", "us"), ("us", "ns"), ("ns", "s"), ("s", "ns")])
+def test_interpolation_is_exact_in_two_units(mine: str, theirs: str) -> None:
+    """In doubles, nanoseconds of today are off by up to 128."""
+    second, step = 1_700_000_000, {"s": 1, "us": 10**6, "ns": 10**9}
+    at = second * step[mine] + (500_123 if mine == "ns" else 3)
+    left = pa.table({"t": pa.array([at], pa.timestamp(mine))})
+    ends = [second * step[theirs], (second + 5) * step[theirs]]
+    right = pa.table({"t": pa.array(ends, pa.timestamp(theirs)), "x": [0.0, 5e9]})
+    got = ivjoin.asof_join(left, right, on="t", interpolate="x", columns=["x"]).to_arrow()
+    assert got["x"].to_pylist() == [(at - second * step[mine]) * (10**9 // step[mine])]
+
+
+def test_more_lookups_than_a_byte_counts() -> None:
+    left, right = pa.table({"t": range(0, 60, 20)}), pa.table({"t": range(0, 60, 7)})
+    offsets = list(range(300))
+    wanted = ivjoin.asof_join(left, right, on="t", offsets=offsets).read_all()
+    got = ivjoin.asof_join(iter(left.to_batches(1)), iter(right.to_batches(2)), on="t", offsets=offsets).read_all()
+    assert got.sort_by("t").equals(wanted)
+
+
 def test_interpolation_with_keys_nulls_and_tolerance() -> None:
     left = pa.table({"k": ["a", "a", "b"], "t": [5, 50, 5]})
     right = pa.table({"k": ["a", "a", "a", "b"], "t": [0, 10, 100, 4], "x": [1.0, 3.0, None, 7.0]})
