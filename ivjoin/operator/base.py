@@ -12,9 +12,8 @@ from ivjoin.expr.nodes import Node
 from ivjoin.frontier.late import Report
 from ivjoin.frontier.tracking import Frontier
 from ivjoin.operator import snapshot
-from ivjoin.operator.core import Core
-from ivjoin.operator.cores import AnyCore, core_of
-from ivjoin.operator.match import steps
+from ivjoin.operator.cores import core_of
+from ivjoin.operator.engine import Engine
 from ivjoin.operator.memory.budget import Budget
 from ivjoin.operator.protocol import BUSY, NOTHING, OneCall, Output, of_one_process
 from ivjoin.plan.derived.implied import with_edges
@@ -29,7 +28,7 @@ class Operator(OneCall):
     """A core, its memory limit, and the steps of each call."""
 
     _takes = True  # whether a new operator may reuse the memory of an ended one of its plan
-    _core: AnyCore
+    _core: Engine
 
     @classmethod
     def from_plan(
@@ -49,29 +48,19 @@ class Operator(OneCall):
         return self
 
     def _limit(self, budget: Budget | None) -> None:
-        self._limits = None
         if budget is None:
             return
         budget.check(self._core.plan)
         if budget.when_full == "spill":
             of_one_process(self)
-        if not isinstance(self._core, Core):
-            from ivjoin.operator.memory.waiting_limits import WaitingLimits
-
-            self._core.limits = WaitingLimits(self._core, budget)
-            return
-        from ivjoin.operator.memory.limits import Limits
-
-        self._limits = self._core.limits = Limits(self._core, budget)
-        self._core.stay_linked()
+        self._core.limit(budget)
 
     @classmethod
     def _restored(cls, blob: bytes, budget: Budget | None) -> Self:
         self = cls.__new__(cls)
         self._begin()
-        self._limits = None
 
-        def limit(core: AnyCore) -> None:
+        def limit(core: Engine) -> None:
             self._core = core
             self._limit(budget)
 
@@ -84,7 +73,7 @@ class Operator(OneCall):
 
     def rows_at_once(self, side: str, batch: pa.RecordBatch) -> int:
         """Return how many rows of a batch one step takes."""
-        return batch.num_rows if self._limits is None else self._limits.most_rows(self._side(side), batch)
+        return self._core.rows_at_once(self._side(side), batch)
 
     def _spares(self, error: BaseException) -> bool:
         return isinstance(error, MemoryLimitError) and self._core.is_refused(error)
@@ -108,15 +97,7 @@ class Operator(OneCall):
         core.account.refused = False
         if core.layouts[p].schema is not None:
             batch = core.layouts[p].plain(batch)
-        if self._limits is not None:
-            most = self._limits.most_rows(p, batch)
-            if batch.num_rows > most:
-                return self._start("push", self._limits.take_pieces(p, batch, most))
-            self._limits.make_ready(p, batch.num_rows)
-        out = steps.take(core, p, batch)
-        if self._limits is not None:
-            self._limits.took(p, batch)
-            self._limits.stepped()
+        out = core.take(p, batch)
         if out is None:
             return NOTHING
         if isinstance(out, pa.RecordBatch):
@@ -127,23 +108,22 @@ class Operator(OneCall):
         known = [self._core.promise(p, *promise) for promise in promises]
         if not all(known):
             self._core.learn()
-        yield from steps.settle(self._core, p)
+        yield from self._core.settle(p)
 
     def _reached(self, p: int, edges: Sequence[int | None]) -> Iterator[pa.RecordBatch]:
         orders = [o for _, _, o in self._core.plan.sides[p].orders]
         for t, edge in zip(self._core.frontiers[p].trackers, with_edges(orders, edges), strict=True):
             if edge is not None:
                 t.reach(edge)
-        yield from steps.settle(self._core, p)
+        yield from self._core.settle(p)
 
     def _finished(self, sides: Sequence[int]) -> Iterator[pa.RecordBatch]:
-        if self._limits is not None:
-            self._limits.look()
+        self._core.look()
         fresh = [p for p in sides if not self._core.ended[p]]
         for p in fresh:
             self._core.ended[p] = True
             self._core.frontiers[p].ended = True
-        yield from steps.end(self._core, fresh)
+        yield from self._core.end(fresh)
 
     def lagging(self, rows_left: int, rows_right: int) -> int:
         """Return the side (0 left, 1 right) to read next, given the rows read of each."""
@@ -158,9 +138,7 @@ class Operator(OneCall):
             self._busy = False
 
     def _stepped(self, ended: bool) -> None:
-        self._core.count_state()
-        if self._limits is not None:
-            self._limits.stepped()
+        self._core.stepped()
 
     def _gave(self, batch: pa.RecordBatch) -> None:
         self._core.metrics.rows_out += batch.num_rows

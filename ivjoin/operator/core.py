@@ -48,7 +48,6 @@ class Core(KernelState):
         return m
 
     def is_refused(self, error: BaseException) -> bool:
-        """Return whether a push was refused for want of memory or disk space before it changed anything."""
         wanting = self.account.refused or isinstance(error, MemoryLimitError)
         return wanting and not isinstance(error, SpillError) and self.state.get("phase") == at.BEGIN
 
@@ -83,7 +82,6 @@ class Core(KernelState):
             self.limits.fit()
 
     def rekey(self) -> None:
-        """Match by plain columns alone after a computed key failed for some row. The rest is decided for each pair."""
         self.drop_computed_keys()
         self.rebuild()
         self.full_predicate = True
@@ -98,7 +96,6 @@ class Core(KernelState):
         self.state.set(full_predicate=int(value))
 
     def adopt_rows(self, s: int, arrays: list[pa.Array], matched: np.ndarray) -> None:
-        """Store rows of a snapshot: the stored columns of the side, in their order."""
         n = len(matched)
         if n == 0:
             return
@@ -133,7 +130,6 @@ class Core(KernelState):
         return values, axes, absent
 
     def saved_rows(self, s: int) -> tuple[list[pa.Array], np.ndarray]:
-        """Return the stored rows of a side: its columns, and bool[n] of the rows that have matched."""
         store = self.stores[s]
         ids = store.live_ids()
         arrays, matched = store.gather_all(ids), store.matched(ids)
@@ -144,14 +140,12 @@ class Core(KernelState):
         return whole, np.concatenate([*(m for _, m in pieces), matched])
 
     def refresh_bounds(self) -> None:
-        """Compute roots, axes and bounds again after the frontiers were set from outside."""
         self.learn()
         for p in (0, 1):
             self.bounder.move(p, True, self.stores[1 - p].live)
             self.publish(1 - p)
 
     def promise(self, p: int, node: Node, ordinal: int, descending: bool) -> bool:
-        """Record a promise about later rows of a side; return whether the tables have its expression already."""
         frontier = self.frontiers[p]
         known = node in frontier.promised
         frontier.promise(node, ordinal, descending)
@@ -173,7 +167,6 @@ class Core(KernelState):
             row["low"], row["high"], row["spares_nan"] = self.frontiers[p].limits_of(node)
 
     def learn(self) -> None:
-        """Update the tables after the frontiers got new expressions; add axes that now prune."""
         for frontier in self.frontiers:
             frontier.refresh()  # the kernels have moved the bounds by themselves; this computes all of them again
         missing = list(self.bounder.missing_axes())

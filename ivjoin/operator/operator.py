@@ -178,12 +178,11 @@ class SymmetricHashJoin(Operator):
 
     def push_matched(self, side: str, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Push rows that count as matched, so they are never emitted as unmatched. Take all output."""
-        state = self._core.state  # type: ignore[union-attr]
-        state.set(emitted=1)
+        self._core.count_as_matched(True)
         try:
             yield from self.push(side, batch)
         finally:
-            state.set(emitted=0)
+            self._core.count_as_matched(False)
 
     def advance(self, side: str, values: Mapping[Expression, Value]) -> Output:
         """Promise that an expression has no value below a watermark in later rows of a side.

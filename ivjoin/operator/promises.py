@@ -10,7 +10,7 @@ import numpy as np
 from ivjoin.errors import OptionError, ProtocolError, came
 from ivjoin.expr.nodes import Node
 from ivjoin.frontier.order import ordinal_range, physical_ordinal, shown
-from ivjoin.operator.cores import AnyCore
+from ivjoin.operator.engine import Engine
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.question import side_expression
 from ivjoin.plan.spec import SIDES
@@ -21,7 +21,7 @@ __all__ = ["check_edges", "promises_of", "requirements"]
 _MOST_WORDS = 64  # most texts of watermarks that an operator caches
 
 
-def promises_of(core: AnyCore, p: int, values: Mapping[Any, Any]) -> list[tuple[Node, int, bool]]:
+def promises_of(core: Engine, p: int, values: Mapping[Any, Any]) -> list[tuple[Node, int, bool]]:
     """Return the watermarks of side p as (expression, ordinal, whether the expression falls)."""
     if not isinstance(values, Mapping) or not values:
         raise OptionError(f"advance takes {{expression: value}}; got {came(values)}")
@@ -56,7 +56,7 @@ def _is_edge(edge: Any) -> bool:
     return edge is None or (whole and I64_MIN <= int(edge) <= I64_MAX)
 
 
-def requirements(core: AnyCore, p: int) -> list[str]:
+def requirements(core: Engine, p: int) -> list[str]:
     """Return what the orders and bounds of side p require of its next rows, as text such as ``ts >= 12``."""
     frontier = core.frontiers[p]
     out = []

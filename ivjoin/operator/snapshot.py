@@ -23,8 +23,8 @@ from ivjoin.expr.nodes import Node
 from ivjoin.frontier.order import ordinal_range
 from ivjoin.frontier.tracking import Frontier
 from ivjoin.metrics import JoinMetrics
-from ivjoin.operator.core import Core
-from ivjoin.operator.cores import AnyCore, core_of
+from ivjoin.operator.cores import core_of
+from ivjoin.operator.engine import Engine
 from ivjoin.operator.intake import outside
 from ivjoin.operator.memory.budget import NOT_RESTORED
 from ivjoin.outer.values import errors_of
@@ -42,7 +42,7 @@ MAGIC = b"IVJOINSN"
 VERSION = 1
 
 
-def write(core: AnyCore) -> bytes:
+def write(core: Engine) -> bytes:
     """Return header and rows, with a checksum after the magic and the version."""
     tables = [_rows(core, s) for s in (0, 1)]
     header = {
@@ -53,12 +53,11 @@ def write(core: AnyCore) -> bytes:
         "careful": core.full_predicate,
         "rekeyed": core.rekeyed,
         "late_within": core.intake.late_within,
-        "keeps": list(core.keeps) if isinstance(core, Core) else [True, True],
+        "keeps": list(core.keeps),
         "led": [_led(core, s) for s in (0, 1)],
         "sizes": [len(t) for t in tables],
     }
-    limit = core.limits if isinstance(core, Core) else None
-    if limit is not None and (sample := limit.saved_sample()) is not None:
+    if (sample := core.saved_sample()) is not None:
         header["sample"] = sample
     return sealed(MAGIC, VERSION, header, tables)
 
@@ -70,7 +69,7 @@ def sealed(magic: bytes, version: int, header: dict[str, Any], parts: list[bytes
     return magic + version.to_bytes(2, "little") + zlib.crc32(body).to_bytes(4, "little") + body
 
 
-def read(blob: bytes, limit: Callable[[AnyCore], None] | None = None) -> AnyCore:
+def read(blob: bytes, limit: Callable[[Engine], None] | None = None) -> Engine:
     """Return the core that :func:`write` wrote. ``limit`` sets its limit before the rows are read."""
     try:
         header, parts = opened(blob, MAGIC, VERSION)
@@ -87,19 +86,16 @@ def read(blob: bytes, limit: Callable[[AnyCore], None] | None = None) -> AnyCore
             core.rekey()
         core.learn()  # axes that promises have added
         for s, led in zip((0, 1), header.get("led", (None, None)), strict=True):
-            if led is not None and isinstance(core, Core):
-                axis, second = (_axis(core, s, saved) for saved in led)
-                if all(a is None or 0 <= a < core.stores[s].n_axes for a in (axis, second)):
-                    core.stores[s].lead(axis or 0, second)
+            if led is not None:
+                core.lay_out(s, *(_axis(core, s, saved) for saved in led))
         if limit is not None:
             limit(core)
         limits = core.limits
-        loses = core.limits if isinstance(core, Core) else None  # a limit that may drop rows
         core.metrics = metrics  # after `limit`, and before rows are shed, which adds to them
         # The files belong to the operator that wrote the snapshot.
         core.metrics.spilled_rows = core.metrics.spilled_bytes = 0
-        if loses is not None and header.get("sample") is not None:
-            loses.load_sample(header["sample"])
+        if header.get("sample") is not None:
+            core.load_sample(header["sample"])
         for s in (0, 1):
             arrays, matched = _split(tables[s])
             stored = _types(core.saved_rows(s)[0])
@@ -116,8 +112,7 @@ def read(blob: bytes, limit: Callable[[AnyCore], None] | None = None) -> AnyCore
                     limits.stay_within()
         core.full_predicate = careful or core.rekeyed
         core.refresh_bounds()
-        if loses is not None:
-            loses.look()
+        core.look()
         core.metrics.state_bytes = core.bytes_held()
     except MemoryLimitError as e:
         raise MemoryLimitError(e.reason, NOT_RESTORED) from e  # the caller has no batch
@@ -149,13 +144,13 @@ def _keeps(header: dict[str, Any]) -> tuple[bool, bool]:
     return flag(left, "keeps"), flag(right, "keeps")
 
 
-def _led(core: AnyCore, s: int) -> list[Any] | None:
+def _led(core: Engine, s: int) -> list[Any] | None:
     """Return the axes along which a side's rows lie in sorted runs, as expressions: their places may change."""
-    led, axes = core.stores[s].led() if isinstance(core, Core) else None, core.plan.sides[s].axes
+    led, axes = core.saved_layout(s), core.plan.sides[s].axes
     return None if led is None else [None if a is None else encode(axes[a]) for a in led]
 
 
-def _axis(core: AnyCore, s: int, saved: Any) -> int | None:
+def _axis(core: Engine, s: int, saved: Any) -> int | None:
     """Return the place of an axis, or -1 if it does not exist. Older snapshots have the place itself."""
     if saved is None or isinstance(saved, int):
         return saved
@@ -197,7 +192,7 @@ def opened(blob: Any, magic: bytes, newest: int) -> tuple[dict[str, Any], list[b
     return header, parts
 
 
-def _check_rows(core: AnyCore, s: int, arrays: Sequence[pa.Array], n: int, careful: bool) -> bool:
+def _check_rows(core: Engine, s: int, arrays: Sequence[pa.Array], n: int, careful: bool) -> bool:
     """Refuse rows that a push would not have stored; return whether the whole condition must decide some pair.
 
     ``arrays`` are the stored columns of side s. With ``careful``, the whole condition decides each pair, so rows
@@ -231,7 +226,7 @@ def _check_rows(core: AnyCore, s: int, arrays: Sequence[pa.Array], n: int, caref
     return wild or any(outside(values[node], low, high) is not None for node, low, high in side.guards)
 
 
-def _rows(core: AnyCore, s: int) -> bytes:
+def _rows(core: Engine, s: int) -> bytes:
     try:
         arrays, marked = core.saved_rows(s)
     except MemoryLimitError:

@@ -7,31 +7,25 @@ hulls.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from ivjoin.conditions.evaluate import evaluate
 from ivjoin.expr.nodes import Node, columns_of
 from ivjoin.expr.ordinal import NAN_ORDINAL, has_ordinal, ordinal_of, ordinals, value_of
 from ivjoin.frontier.tracking import Frontier
-from ivjoin.operator.core import Core
+from ivjoin.operator.engine import Engine
 from ivjoin.outer.values import has_value
 from ivjoin.plan.derived.certain import domain_of
 from ivjoin.plan.spec import SIDES
 from ivjoin.separation.separate import conjuncts_of
 
-if TYPE_CHECKING:
-    from ivjoin.operator.cores import AnyCore
-
 __all__ = ["output_bounds", "stored_span"]
 
-_AT_ONCE = 1 << 16  # rows that are read together
 
-
-def output_bounds(core: AnyCore, taking: bool) -> dict[str, tuple[Any, Any]]:
+def output_bounds(core: Engine, taking: bool) -> dict[str, tuple[Any, Any]]:
     """Return closed bounds of each output column over all later rows: {column: (inf, sup)}, None for no bound.
 
     ``taking`` states that the output of a call is still being taken. The result is empty if no row can follow. Bounds
@@ -55,7 +49,7 @@ def output_bounds(core: AnyCore, taking: bool) -> dict[str, tuple[Any, Any]]:
         if plan.condition is not None:
             known += [c for c in columns_of(plan.condition) if c.params[0] == SIDES[s] and c not in known]
         hulls.append({n: _hull(core, taking, s, n) for n in known if has_ordinal(n.type)})
-        comes.append(not core.ended[s] or any(n for _, n in _rows(core, taking, s)))
+        comes.append(not core.ended[s] or any(n for _, n in core.rows_at_hand(s, taking)))
     parts: list[dict[Node, Dom]] = []
     # A pair has a future row, or belongs to the output that is still being taken.
     fresh = not core.ended[0] or not core.ended[1] or taking
@@ -91,7 +85,7 @@ def _shown(found: list[Any], bounds: Any, dom: Any) -> tuple[Any, Any]:
     return b.inf, None if any(d.may_nan for d in found) else b.sup
 
 
-def _hull(core: AnyCore, taking: bool, s: int, node: Node) -> Any:
+def _hull(core: Engine, taking: bool, s: int, node: Node) -> Any:
     """Return a domain with every value of an expression in stored and future rows of side s."""
     from ivjoin.propagation import Dom
 
@@ -111,7 +105,7 @@ def _hull(core: AnyCore, taking: bool, s: int, node: Node) -> Any:
         elif future.may_nan:
             spans.append((NAN_ORDINAL, NAN_ORDINAL))
     if any(layout.places[layout.index[c.params[1]]] < 0 for c in columns_of(node)):  # not stored
-        if any(n for _, n in _rows(core, taking, s)):
+        if any(n for _, n in core.rows_at_hand(s, taking)):
             return Dom.top(t)
         here = None
     else:
@@ -129,11 +123,11 @@ def _hull(core: AnyCore, taking: bool, s: int, node: Node) -> Any:
     return Dom.of(t, value_of(low, t), value_of(high, t), nan=nan)
 
 
-def outside(core: Core, s: int, spans: Mapping[Node, tuple[int, int]]) -> np.ndarray:
+def outside(core: Engine, s: int, spans: Mapping[Node, tuple[int, int]]) -> np.ndarray:
     """Return which live rows of side s have a value outside closed intervals of ordinals : bool[n]."""
     names = core.layouts[s].index
     out = [np.zeros(0, dtype=bool)]
-    for column, n in _rows(core, False, s):
+    for column, n in core.rows_at_hand(s, False):
         gone = np.zeros(n, dtype=bool)
         vectors = evaluate(list(spans), lambda _, name, column=column: column(names[name]), n)  # type: ignore[misc]
         for (node, (low, high)), v in zip(spans.items(), vectors, strict=True):
@@ -144,10 +138,10 @@ def outside(core: Core, s: int, spans: Mapping[Node, tuple[int, int]]) -> np.nda
     return np.concatenate(out)
 
 
-def stored_span(core: AnyCore, s: int, node: Node, taking: bool = False) -> tuple[int, int] | None:
+def stored_span(core: Engine, s: int, node: Node, taking: bool = False) -> tuple[int, int] | None:
     """Return the least and greatest ordinal of an expression over the stored rows of side s; None if all are null."""
     least, most, names = [], [], core.layouts[s].index
-    for column, n in _rows(core, taking, s):
+    for column, n in core.rows_at_hand(s, taking):
         if not n:
             continue
         v = evaluate([node], lambda _, name, column=column: column(names[name]), n)[0]  # type: ignore[misc]
@@ -158,23 +152,3 @@ def stored_span(core: AnyCore, s: int, node: Node, taking: bool = False) -> tupl
             least.append(int(np.min(image)))
             most.append(int(np.max(image)))
     return (min(least), max(most)) if least else None
-
-
-def _rows(core: AnyCore, taking: bool, s: int) -> Iterator[tuple[Callable[[int], pa.Array | None], int]]:
-    """Yield, in pieces, the rows of side s that later output may have: (function from place to column or None, rows).
-
-    While the output of a call is being taken, these include its batch and stored rows that it may have decided.
-    """
-    if not isinstance(core, Core):
-        yield from core.rows_at_hand(s)
-        return
-    store, places = core.stores[s], core.places[s]
-    ids = store.live_ids() if not taking else np.arange(store.lo, store.hi)
-    for start in range(0, len(ids), _AT_ONCE):
-        some = ids[start : start + _AT_ONCE]
-        yield (lambda i, some=some: None if places[i] < 0 else store.gather(places[i], some)), len(some)  # type: ignore[misc]
-    for taken, _ in () if core.frozen is None else core.frozen.pieces(s):
-        yield (lambda i, taken=taken: None if places[i] < 0 else taken.column(places[i])), len(taken)  # type: ignore[misc]
-    batch = None if core.batch is None else core.batch()
-    if taking and batch is not None and core.state.get("side") == s:
-        yield batch.column, batch.num_rows

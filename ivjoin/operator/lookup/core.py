@@ -23,6 +23,8 @@ from ivjoin.operator.lookup.rows import Rows, joined
 from ivjoin.operator.lookup.run import Run
 from ivjoin.operator.lookup.state import LookupState
 from ivjoin.operator.lookup.stored import Bounds, LeftRows, RightRows, Waiting, dead_rows, split
+from ivjoin.operator.memory.budget import Budget
+from ivjoin.operator.memory.waiting_limits import WaitingLimits
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.shj.plain import rows_at
 from ivjoin.shj.registers import I64_MAX, I64_MIN
@@ -36,7 +38,7 @@ _SOME = 16  # if 1 in so many rows is new, rows are evicted before a batch is re
 
 
 class LookupCore(LookupState):
-    """The state of an operator that aggregates, with the calls of ``Core`` and of ``steps``."""
+    """The engine of an operator that aggregates."""
 
     _least, _share = 0, 8  # rows are evicted after so many have come, and one in so many of the stored right rows
 
@@ -47,6 +49,9 @@ class LookupCore(LookupState):
         self._new: Rows | None = None  # left rows that have just arrived
         self._row_bytes = [0, 0]  # the most bytes of a row of each side on average over a batch
         self._since, self._stale = 0, False  # rows since the last eviction, and whether a frontier has moved since
+
+    def limit(self, budget: Budget) -> None:
+        self.limits = WaitingLimits(self, budget)
 
     def _make_answers(self) -> Answers:
         return Answers(self) if self.plan.spec.aggregates else BestAnswers(self)
@@ -61,7 +66,6 @@ class LookupCore(LookupState):
         return self._answers
 
     def take(self, p: int, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Take a batch. The returned iterator emits what the batch decides."""
         if self.account.limit is not None:
             self._shorten_output(p, batch)
             self._want(p, batch)
@@ -223,7 +227,6 @@ class LookupCore(LookupState):
         return self.left.by_key({t.left for t in self.terms})
 
     def settle(self, p: int) -> Iterator[pa.RecordBatch]:
-        """Emit and evict rows after side p's frontier has moved by a promise or by rows of another operator."""
         return self._moved(p, True)
 
     def end(self, sides: Sequence[int]) -> Iterator[pa.RecordBatch]:
@@ -244,7 +247,6 @@ class LookupCore(LookupState):
         self.count_state()
 
     def saved_rows(self, s: int) -> tuple[list[pa.Array], np.ndarray]:
-        """Return the stored rows of a side in order of arrival: the columns, and which are taken : bool[n]."""
         parts = self.left.chunks if s == 0 else list(self.right.each())
         if not parts:
             return [pa.nulls(0, t) for t in self.layouts[s].stored], np.zeros(0, dtype=bool)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -12,13 +12,12 @@ import pyarrow as pa
 from ivjoin.errors import EvaluationError
 from ivjoin.expr.nodes import Node
 from ivjoin.metrics import JoinMetrics
-from ivjoin.operator.join_state import JoinState
+from ivjoin.operator.engine import Engine, RowsAtHand
 from ivjoin.operator.lookup.key_ids import key_table
 from ivjoin.operator.lookup.reading import read
 from ivjoin.operator.lookup.rows import Rows
 from ivjoin.operator.lookup.search import search_of
 from ivjoin.operator.lookup.stored import LeftRows, RightRows, spill
-from ivjoin.operator.memory.memory_parts import Limit
 from ivjoin.plan.derivations import Derived
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.shj.store.disk.backing import Files
@@ -26,14 +25,14 @@ from ivjoin.shj.store.disk.backing import Files
 __all__ = ["LookupState"]
 
 
-class LookupState(JoinState):
+class LookupState(Engine):
     """The plan, the frontiers, the rows and the counts of such an operator."""
 
     def __init__(self, plan: JoinPlan, late_within: bool = True, errors_first: bool = False) -> None:
         super().__init__(plan, late_within, errors_first)
         plan = self.plan
         self.full_predicate = plan.raises
-        self.limits: Limit | None = None
+        self.limits = None
         self.keys = key_table(plan)
         self.seq = [0, 0]
         self.terms, self.order, self.axis = search_of(plan, plan.spec.picks_one)
@@ -105,13 +104,11 @@ class LookupState(JoinState):
         return self.account.refused
 
     def promise(self, p: int, node: Node, ordinal: int, descending: bool) -> bool:
-        """Record a promise about later rows of a side; return whether its expression already had one."""
         known = node in self.frontiers[p].promised
         self.frontiers[p].promise(node, ordinal, descending)
         return known
 
     def learn(self) -> None:
-        """Add the axes that prune after the frontiers got new expressions."""
         for frontier in self.frontiers:
             frontier.refresh()
         missing = list(self.bounder.missing_axes())
@@ -125,7 +122,6 @@ class LookupState(JoinState):
             self.read_again()
 
     def rekey(self) -> None:
-        """Match by plain columns alone after a computed key failed for some row. The rest is decided for each pair."""
         if self._previous:
             raise EvaluationError(
                 "a computed key has an error for a row, and include_previous=True needs all keys; use try_cast or "
@@ -147,14 +143,12 @@ class LookupState(JoinState):
         picks = self.plan.spec.picks_one
         return read(self.plan, s, columns, seq, self.layouts[s], self.intake, self.keys, None, picks).rows
 
-    def rows_at_hand(self, s: int) -> Iterator[tuple[Callable[[int], pa.Array | None], int]]:
-        """Yield the rows of side s that later output may have: (function from place to column or None, rows)."""
+    def rows_at_hand(self, s: int, taking: bool) -> RowsAtHand:
         places = self.layouts[s].places
         for rows in (*self.left.chunks, *self._giving) if s == 0 else self.right.each():
             yield (lambda i, r=rows: None if places[i] < 0 else r.column(places[i])), len(rows)  # type: ignore[misc]
 
     def refresh_bounds(self) -> None:
-        """Compute axes and bounds again after the frontiers were set from outside."""
         self.learn()
         for p in (0, 1):
             self.bounder.move(p, True, 1)

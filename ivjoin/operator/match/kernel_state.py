@@ -11,7 +11,7 @@ from weakref import ref
 import numpy as np
 import pyarrow as pa
 
-from ivjoin.operator.join_state import JoinState
+from ivjoin.operator.engine import Engine
 from ivjoin.operator.match import lending
 from ivjoin.operator.match.blocks import wanted
 from ivjoin.operator.match.keys import key_table
@@ -38,7 +38,7 @@ _TRACKER = at.words_in(at.TRACKER)
 _FIRST_LOOKS = 4  # looks at what Python alone knows of later rows, before looks are put off
 
 
-class KernelState(JoinState):
+class KernelState(Engine):
     """The state of an operator as the kernels read it, and how it is built."""
 
     keys: KeyTable

@@ -8,9 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.expr.nodes import Node
-from ivjoin.operator.core import Core
 from ivjoin.operator.explaining.output_bounds import outside, stored_span
-from ivjoin.operator.match import steps
+from ivjoin.operator.match.engine import PairEngine
 from ivjoin.operator.match.room import make_batch_room
 from ivjoin.operator.memory.budget import Budget
 from ivjoin.operator.memory.limits import fixed_bytes
@@ -28,7 +27,7 @@ _LEAST_ROOM = 1024  # stores of fewer rows are not shrunk
 class StepJoin(SymmetricHashJoin):
     """An operator whose caller bounds the later rows of its sides, and reads what it stores."""
 
-    _core: Core
+    _core: PairEngine
     _takes = False  # the limit is set after it was made
 
     @classmethod
@@ -53,7 +52,7 @@ class StepJoin(SymmetricHashJoin):
         known = [self._core.narrow(p, node, *span) for node, span in spans.items()]
         if not all(known):
             self._core.learn()
-        yield from steps.settle(self._core, p)
+        yield from self._core.settle(p)
 
     def stored_spans(self, side: str, nodes: Sequence[Node]) -> dict[Node, tuple[int, int] | None]:
         """Return the least and greatest ordinal of expressions over the stored rows of a side; None if all are null."""

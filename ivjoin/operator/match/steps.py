@@ -7,7 +7,7 @@ the same for every plan.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from weakref import ref
 
@@ -15,7 +15,6 @@ import pyarrow as pa
 
 from ivjoin.errors import IvjoinError, MemoryLimitError
 from ivjoin.operator.core import Core
-from ivjoin.operator.cores import AnyCore
 from ivjoin.operator.match import output, pairs, room, values
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels.keys import packed_key_kernels, word_key_kernels
@@ -30,10 +29,8 @@ _ASKS = at.DECIDE | at.GATHER | at.STORE | at.BOUNDS | at.INDEX | at.RUNS | at.P
 _TEXT = at.STORE | at.MORE, at.GATHER | at.MORE
 
 
-def take(core: AnyCore, p: int, batch: pa.RecordBatch) -> pa.RecordBatch | Iterator[pa.RecordBatch] | None:
+def take(core: Core, p: int, batch: pa.RecordBatch) -> pa.RecordBatch | Iterator[pa.RecordBatch] | None:
     """Pass a batch to the kernels; return the whole output as one batch, or the rest of the push as an iterator."""
-    if not isinstance(core, Core):
-        return core.take(p, batch)
     if core.plan.spec.on_late == "raise":
         return _taken(core, p, batch)
     before = core.frontiers[p].mark()
@@ -199,11 +196,8 @@ def go_on(core: Core, p: int, batch: pa.RecordBatch | None, status: int) -> Iter
     state.rest()
 
 
-def settle(core: AnyCore, p: int) -> Iterator[pa.RecordBatch]:
+def settle(core: Core, p: int) -> Iterator[pa.RecordBatch]:
     """Prune the other store after side p's frontier has moved, emit what that decides, and free memory."""
-    if not isinstance(core, Core):
-        yield from core.settle(p)
-        return
     other = core.stores[1 - p]
     core.bounder.move(p, True, other.live)
     core.publish(1 - p)
@@ -217,10 +211,7 @@ def settle(core: AnyCore, p: int) -> Iterator[pa.RecordBatch]:
         yield from core.frozen.retire(1 - p)
 
 
-def end(core: AnyCore, sides: list[int]) -> Iterator[pa.RecordBatch]:
-    if not isinstance(core, Core):
-        yield from core.end(sides)
-        return
+def end(core: Core, sides: Sequence[int]) -> Iterator[pa.RecordBatch]:
     core.link()
     # At the end, memory for a small batch stays for another operator.
     n = min(core.state.get("largest"), _LEFT_ROWS) if all(core.ended) else 0

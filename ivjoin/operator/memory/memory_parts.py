@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -30,20 +30,11 @@ class Limit(Protocol):
 
 
 class StateLimit(Limit, Protocol):
-    """The limit of an operator that emits pairs: it also has a state, and saves a sample of lost rows."""
+    """The limit of an operator that emits pairs, which has a state of its own."""
 
     @property
     def nbytes(self) -> int:
         """Return the bytes that the bookkeeping of the limit uses."""
-
-    def saved_sample(self) -> dict[str, Any] | None:
-        """Return the sample of lost rows for a snapshot; None if no row is dropped."""
-
-    def load_sample(self, saved: Any) -> None:
-        """Continue with the sample of a snapshot, if rows are dropped."""
-
-    def look(self) -> None:
-        """Report which part of the result was lost, if rows are dropped."""
 
 
 class RowsInFiles(Protocol):

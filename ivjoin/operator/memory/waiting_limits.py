@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Protocol
 from weakref import ref
 
 from ivjoin.errors import MemoryLimitError
-from ivjoin.operator.lookup.core import LookupCore
+from ivjoin.frontier.tracking import Frontier
 from ivjoin.operator.memory.budget import GOES_ON, Budget
 from ivjoin.operator.memory.trimming import Trimming
+from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import SIDES
+from ivjoin.shj.store.account import Account
 from ivjoin.shj.store.disk.backing import Files
 from ivjoin.shj.store.disk.process_memory import give_back
 
@@ -18,10 +21,24 @@ _PAGES = 8 << 20  # bytes of file pages that may stay in memory in addition to t
 _FULL = 8  # after columns were spilled, one byte in so many of the limit is free
 
 
+class Waiting(Protocol):
+    """What stores the rows, and can free memory."""
+
+    plan: JoinPlan
+    frontiers: tuple[Frontier, Frontier]
+    account: Account
+
+    def rows_held(self) -> tuple[int, int]: ...
+    def bytes_held(self) -> int: ...
+    def bytes_of_sides(self) -> tuple[int, int]: ...
+    def make_room(self, force: bool) -> None: ...
+    def spill(self, files: Files, most: int) -> None: ...
+
+
 class WaitingLimits:
     """The budget of one running operator."""
 
-    def __init__(self, core: LookupCore, budget: Budget) -> None:
+    def __init__(self, core: Waiting, budget: Budget) -> None:
         self.budget = budget
         self._core = ref(core)
         self._trimming = Trimming(budget)
@@ -63,13 +80,13 @@ class WaitingLimits:
             return True
         raise self._refusal(core, needed, held)
 
-    def _files(self, core: LookupCore) -> Files:
+    def _files(self, core: Waiting) -> Files:
         if core.account.files is None:
             core.account.files = Files(self.budget.folder)
             core.account.files.allowed = _PAGES
         return core.account.files
 
-    def _refusal(self, core: LookupCore, needed: int, held: int) -> MemoryLimitError:
+    def _refusal(self, core: Waiting, needed: int, held: int) -> MemoryLimitError:
         from ivjoin.operator.explaining.explain import kept_lines
 
         spills = self.budget.when_full == "spill"

@@ -1,0 +1,167 @@
+"""What every operator asks of its engine, and what each engine has: plan, frontiers, bounds, counts, an account.
+
+There are two engines: ``match`` emits pairs as soon as both rows are there, ``lookup`` one answer for each left row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import compress
+from typing import Any, TypeAlias
+from weakref import WeakMethod
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.expr import build
+from ivjoin.expr.nodes import Node
+from ivjoin.expr.types import from_arrow
+from ivjoin.metrics import JoinMetrics
+from ivjoin.operator.intake import Intake
+from ivjoin.operator.memory.budget import Budget
+from ivjoin.operator.memory.memory_parts import Limit
+from ivjoin.operator.prune_bounds import Bounder
+from ivjoin.plan.join_plan import JoinPlan
+from ivjoin.plan.layout import row_layouts
+from ivjoin.plan.spec import SIDES
+from ivjoin.separation.separate import conjuncts_of
+from ivjoin.shj.store.account import Account
+
+__all__ = ["Engine", "RowsAtHand"]
+
+RowsAtHand: TypeAlias = Iterator[tuple[Callable[[int], pa.Array | None], int]]
+
+
+class Engine:
+    """The state of an operator, and the steps of its calls."""
+
+    full_predicate: bool  # whether the whole condition decides each pair
+    keeps = (True, True)  # whether the rows of each side are stored; otherwise they only probe
+    limits: Limit | None
+
+    def __init__(self, plan: JoinPlan, late_within: bool, errors_first: bool) -> None:
+        self.plan = plan = plan.own()
+        self.how, self.layouts = plan.how, row_layouts(plan)
+        self.frontiers = plan.frontiers()
+        self.bounder = Bounder(plan, self.frontiers)
+        self.intake = Intake(plan, self.frontiers, late_within, errors_first)
+        self.rekeyed, self.ended = False, [False, False]
+        self.watermarks: dict[tuple[int, str], tuple[Node, bool]] = {}  # by the text that was given to ``advance``
+        self.metrics = JoinMetrics()
+        held = WeakMethod(self.bytes_held)  # weak, because the account is a member
+        self.account = Account(lambda: (of() if (of := held()) else 0))
+
+    def take(self, p: int, batch: pa.RecordBatch) -> pa.RecordBatch | Iterator[pa.RecordBatch] | None:
+        """Take a batch of side p; return the whole output as one batch, or the output as an iterator."""
+        raise NotImplementedError
+
+    def count_as_matched(self, matched: bool) -> None:
+        """Set whether rows that are pushed from now on count as matched, so they are never emitted as unmatched."""
+        raise NotImplementedError
+
+    def settle(self, p: int) -> Iterator[pa.RecordBatch]:
+        """Emit what is decided now that side p's frontier has moved, and evict rows."""
+        raise NotImplementedError
+
+    def end(self, sides: Sequence[int]) -> Iterator[pa.RecordBatch]:
+        """Emit what is decided now that these sides have ended."""
+        raise NotImplementedError
+
+    def promise(self, p: int, node: Node, ordinal: int, descending: bool) -> bool:
+        """Record a promise about later rows of a side; return whether its expression is known already."""
+        raise NotImplementedError
+
+    def learn(self) -> None:
+        """Add the axes that prune after the frontiers got new expressions."""
+        raise NotImplementedError
+
+    def rekey(self) -> None:
+        """Match by plain columns alone after a computed key failed for some row. The rest is decided for each pair."""
+        raise NotImplementedError
+
+    def limit(self, budget: Budget) -> None:
+        """Keep within a budget from now on."""
+        raise NotImplementedError
+
+    def rows_at_once(self, p: int, batch: pa.RecordBatch) -> int:
+        """Return how many rows of a batch one step takes."""
+        return batch.num_rows
+
+    def look(self) -> None:
+        """Report which part of the result was lost, if the memory limit drops rows."""
+
+    def is_refused(self, error: BaseException) -> bool:
+        """Return whether a push was refused for want of memory or disk space before it changed anything."""
+        raise NotImplementedError
+
+    def let_go(self) -> None:
+        """Release the state of an operator that has stopped."""
+        raise NotImplementedError
+
+    def bytes_held(self) -> int:
+        """Return the approximate bytes of the state."""
+        raise NotImplementedError
+
+    def counts(self) -> JoinMetrics:
+        """Return the metrics as they are now."""
+        raise NotImplementedError
+
+    def count_state(self) -> None:
+        """Count the rows and bytes of the state in the metrics."""
+        raise NotImplementedError
+
+    def stepped(self) -> None:
+        """Count the state after a step."""
+        self.count_state()
+
+    def rows_at_hand(self, s: int, taking: bool) -> RowsAtHand:
+        """Yield the rows of side s that later output may have: (function from place to column or None, rows).
+
+        With ``taking``, while the output of a call is being taken, also its batch and stored rows that it may have
+        decided.
+        """
+        raise NotImplementedError
+
+    def saved_rows(self, s: int) -> tuple[list[pa.Array], np.ndarray]:
+        """Return the stored rows of a side for a snapshot: its columns, and which have matched : bool[n]."""
+        raise NotImplementedError
+
+    def adopt_rows(self, s: int, arrays: list[pa.Array], matched: np.ndarray) -> None:
+        """Store rows of a snapshot: the stored columns of the side, in their order."""
+        raise NotImplementedError
+
+    def saved_layout(self, s: int) -> tuple[int | None, int | None] | None:
+        """Return the axes along which a side's rows lie in sorted runs, if they were chosen while the join ran."""
+        return None
+
+    def lay_out(self, s: int, axis: int | None, second: int | None) -> None:
+        """Lay the rows of a side out along these axes, before the first row."""
+
+    def saved_sample(self) -> dict[str, Any] | None:
+        """Return the sample of rows that the memory limit has dropped; None if it drops none."""
+        return None
+
+    def load_sample(self, saved: Any) -> None:
+        """Continue with the sample of a snapshot, if rows are dropped."""
+
+    def refresh_bounds(self) -> None:
+        """Compute axes and bounds again after the frontiers were set from outside."""
+        raise NotImplementedError
+
+    def decides(self) -> list[Node]:
+        """Return the conjuncts to evaluate for each pair."""
+        return list(conjuncts_of(self.plan.condition) if self.full_predicate else self.plan.separation.residual)
+
+    def column(self, s: int, index: int) -> Node:
+        """Return the node of a column of side s."""
+        field = self.plan.sides[s].schema.field(index)
+        return build.column(SIDES[s], field.name, from_arrow(field.type))
+
+    def drop_computed_keys(self) -> None:
+        """Match by plain columns alone."""
+        plan = self.plan
+        plain = [a.op == b.op == "column" for a, b in zip(plan.sides[0].keys, plan.sides[1].keys, strict=True)]
+        self.rekeyed = True
+        plan.null_safe = list(compress(plan.null_safe, plain))
+        for side in plan.sides:
+            side.keys = list(compress(side.keys, plain))

@@ -1,0 +1,94 @@
+"""The engine of an operator that emits pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ivjoin.operator.core import Core
+from ivjoin.operator.engine import RowsAtHand
+from ivjoin.operator.match import steps
+from ivjoin.operator.memory.budget import Budget
+from ivjoin.operator.memory.limits import Limits
+
+__all__ = ["PairEngine"]
+
+_AT_ONCE = 1 << 16  # rows that are read together
+
+
+class PairEngine(Core):
+    """Emits each pair as soon as both rows are there. ``steps`` moves rows through its state."""
+
+    limits: Limits | None
+
+    def take(self, p: int, batch: pa.RecordBatch) -> pa.RecordBatch | Iterator[pa.RecordBatch] | None:
+        limits = self.limits
+        if limits is None:
+            return steps.take(self, p, batch)
+        most = limits.most_rows(p, batch)
+        if batch.num_rows > most:
+            return limits.take_pieces(p, batch, most)
+        limits.make_ready(p, batch.num_rows)
+        out = steps.take(self, p, batch)
+        limits.took(p, batch)
+        limits.stepped()
+        return out
+
+    def count_as_matched(self, matched: bool) -> None:
+        self.state.set(emitted=int(matched))
+
+    def settle(self, p: int) -> Iterator[pa.RecordBatch]:
+        return steps.settle(self, p)
+
+    def end(self, sides: Sequence[int]) -> Iterator[pa.RecordBatch]:
+        return steps.end(self, sides)
+
+    def limit(self, budget: Budget) -> None:
+        self.limits = Limits(self, budget)
+        self.stay_linked()
+
+    def rows_at_once(self, p: int, batch: pa.RecordBatch) -> int:
+        return batch.num_rows if self.limits is None else self.limits.most_rows(p, batch)
+
+    def look(self) -> None:
+        if self.limits is not None:
+            self.limits.look()
+
+    def stepped(self) -> None:
+        self.count_state()
+        if self.limits is not None:
+            self.limits.stepped()
+
+    def rows_at_hand(self, s: int, taking: bool) -> RowsAtHand:
+        store, places = self.stores[s], self.places[s]
+
+        def stored(some: np.ndarray) -> Callable[[int], pa.Array | None]:
+            return lambda i: None if places[i] < 0 else store.gather(places[i], some)
+
+        ids = np.arange(store.lo, store.hi) if taking else store.live_ids()
+        for start in range(0, len(ids), _AT_ONCE):
+            some = ids[start : start + _AT_ONCE]
+            yield stored(some), len(some)
+        for taken, _ in () if self.frozen is None else self.frozen.pieces(s):
+            yield (lambda i, taken=taken: None if places[i] < 0 else taken.column(places[i])), len(taken)  # type: ignore[misc]
+        batch = None if self.batch is None else self.batch()
+        if taking and batch is not None and self.state.get("side") == s:
+            yield batch.column, batch.num_rows
+
+    def saved_layout(self, s: int) -> tuple[int | None, int | None] | None:
+        return self.stores[s].led()
+
+    def lay_out(self, s: int, axis: int | None, second: int | None) -> None:
+        store = self.stores[s]
+        if all(a is None or 0 <= a < store.n_axes for a in (axis, second)):
+            store.lead(axis or 0, second)
+
+    def saved_sample(self) -> dict[str, Any] | None:
+        return None if self.limits is None else self.limits.saved_sample()
+
+    def load_sample(self, saved: Any) -> None:
+        if self.limits is not None:
+            self.limits.load_sample(saved)
