@@ -87,18 +87,37 @@ def test_the_metadata_is_whole() -> None:
     assert set(night) <= named
 
 
-def test_wheel_has_only_the_kernels_of_its_own_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def hook(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The build hook; compiling "prints" the processor it is for, as the key of its files."""
     spec = importlib.util.spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
     assert spec is not None
     assert spec.loader is not None
     hook = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(hook)
+
+    def run(*_: Any, env: dict[str, str], **__: Any) -> subprocess.CompletedProcess[str]:
+        return subprocess.CompletedProcess([], 0, stdout=env.get("NUMBA_CPU_NAME", "native") + "\n")
+
+    monkeypatch.setattr(hook.subprocess, "run", run)
+    return hook
+
+
+@pytest.mark.parametrize(
+    ("processors", "keys"), [(None, ["native"]), ("x86-64-v3,x86-64-v2", ["x86-64-v3", "x86-64-v2"])]
+)
+def test_wheel_has_only_the_kernels_of_its_own_build(
+    processors: str | None, keys: list[str], hook: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("IVJOIN_PROCESSORS", raising=False)
+    if processors is not None:
+        monkeypatch.setenv("IVJOIN_PROCESSORS", processors)
     folder = tmp_path / "build" / "kernels" / "ivjoin_1"
     folder.mkdir(parents=True)
-    for name in ("push.old.o", "push.new.o", "gone.old.o"):
+    for name in ("push.old.o", "push.native.o", "push.x86-64-v2.o", "push.x86-64-v3.o", "gone.old.o"):
         (folder / name).touch()
-    done = subprocess.CompletedProcess([], 0, stdout="new\n")
-    monkeypatch.setattr(hook.subprocess, "run", lambda *_, **__: done)
     data: dict[str, Any] = {"force_include": {}}
     hook.CompileKernels(str(tmp_path), {}, None, None, "", "wheel").initialize("standard", data)
-    assert list(data["force_include"].values()) == [f"{hook.HOME}/push.new.o"]
+    assert list(data["force_include"].values()) == [f"{hook.HOME}/push.{key}.o" for key in keys]
+    assert data["infer_tag"] == (processors is None)
+    assert data.get("tag", "py3-none-").startswith("py3-none-")

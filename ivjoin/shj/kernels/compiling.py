@@ -20,7 +20,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import llvmlite
 import numpy as np
 from pyarrow import py_buffer
 
@@ -107,12 +106,11 @@ COMPILES = not _is_set("DISABLE_JIT")
 
 
 def _digest(room: Path) -> str:
-    """Return a digest of every file in the package, and of the package versions that affect the code of kernels.
+    """Return a digest of every file in the package.
 
     numba checks only the file that defines a function. No file of this package imports a constant from outside it.
     """
     digest = hashlib.sha256()
-    digest.update(repr((llvmlite.__version__, np.__version__)).encode())
     for name, content in sorted(objects.sources(room).items()):
         digest.update(f"{name} {len(content)}\n".encode())
         digest.update(content)
@@ -162,7 +160,7 @@ def _words(function: Any, signature: _Signature) -> objects.Loaded | None:
     with _one_at_a_time:
         try:
             key = objects.key(_STAMP)
-            code = objects.find(name, key)
+            code = objects.find(name, key, _STAMP)
             if code is None and _is_ours(function) and apart.compile_there(function.__module__):
                 code = objects.find(name, key)
             if code is None:
@@ -188,7 +186,7 @@ def is_on_disk(module: str) -> bool:
     if not COMPILES or not objects.POSSIBLE:
         return True
     key = objects.key(_STAMP)
-    return all(objects.is_there(_name(function), key) for function, _ in kernels_of(module))
+    return all(objects.is_there(_name(function), key, _STAMP) for function, _ in kernels_of(module))
 
 
 def key() -> str:

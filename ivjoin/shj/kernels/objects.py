@@ -2,6 +2,9 @@
 
 Loading kernels from numba's cache takes numba itself: half a second and 60 MB. An object file takes LLVM's loader and
 C's functions. A file has the digest of its code, and the code. A file with another digest is compiled again.
+
+Wheels of the package index have code for ``BASELINES``, so that it runs on other machines than the one that built it.
+Such a file fits as long as the sources do, whatever versions of numba and LLVM are installed: it needs neither.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ import ctypes
 import hashlib
 import importlib.util
 import os
+import platform
 import stat
 import struct
 import sys
@@ -22,15 +26,24 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import llvmlite
 import llvmlite.binding as llvm
+import numpy as np
 
-__all__ = ["ENTRY", "POSSIBLE", "Loaded", "alone", "find", "is_there", "keep", "key", "sources", "target"]
+__all__ = ["BASELINES", "ENTRY", "POSSIBLE", "Loaded", "alone", "find", "is_there", "keep", "key", "sources", "target"]
 
 POSSIBLE = sys.implementation.name == "cpython" and struct.calcsize("P") == 8
 
 ENTRY = "ivjoin_kernel"  # the one function that an object file exports
 _OURS = "ivjoin"  # a folder within one that other packages use too
 _INSTALLED = Path(__file__).parent / "compiled"  # of an installed package, written when it was built
+# LLVM's names of processors that wheels have code for, the best one first, and of the features that it needs:
+# the levels of the x86-64 psABI.
+BASELINES = {
+    "x86-64-v3": ("avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"),
+    "x86-64-v2": ("cx16", "popcnt", "sse3", "sse4.1", "sse4.2", "ssse3"),
+    "generic": ("neon",),  # of arm64
+}
 _DIGEST = hashlib.sha256().digest_size
 # Files stored per kernel: its latest versions, settings and processors. A use updates a file's time if the last update
 # is a day old, so that the files used last stay.
@@ -75,22 +88,53 @@ def _processor() -> str:
 _SETTINGS = ("CPU_NAME", "CPU_FEATURES", "ENABLE_AVX")
 
 
+def _settings() -> dict[str, str]:
+    return {name: value for name in _SETTINGS if (value := os.environ.get(f"NUMBA_{name}"))}
+
+
 def key(stamp: str) -> str:
-    """Return a digest of everything that affects the code: sources, compiler, settings and processor."""
-    settings = {name: os.environ.get(f"NUMBA_{name}") for name in _SETTINGS}
+    """Return a digest of everything that affects the code: sources, compiler, settings and processor.
+
+    For one of the ``BASELINES``, chosen by ``NUMBA_CPU_NAME``, it is of the sources and of that processor.
+    """
+    settings = _settings()
+    if settings.keys() == {"CPU_NAME"} and settings["CPU_NAME"] in BASELINES:
+        return _key_of(stamp, settings["CPU_NAME"])
     return hashlib.sha256(f"{stamp} {_compiler()} {_processor()} {settings}".encode()).hexdigest()
+
+
+def _key_of(stamp: str, baseline: str) -> str:
+    return hashlib.sha256(f"{stamp} {sys.platform} {platform.machine()} {baseline}".encode()).hexdigest()
+
+
+@cache
+def _fitting() -> list[str]:
+    """Return the baselines whose code this processor runs, the best one first."""
+    has = llvm.get_host_cpu_features()
+    return [name for name, needs in BASELINES.items() if all(has.get(feature) for feature in needs)]
+
+
+def _files(name: str, key: str, stamp: str | None) -> Iterator[Path]:
+    """Yield where the code may lie; with the sources' ``stamp`` also code of a wheel, unless settings ask for other."""
+    for folder in (_INSTALLED, *_folders()):
+        yield _file(folder, name, key)
+    if stamp is not None and not _settings():
+        for baseline in _fitting():
+            yield _file(_INSTALLED, name, _key_of(stamp, baseline))
 
 
 @cache
 def _compiler() -> str:
-    """Return numba's version, without importing numba if possible."""
+    """Return the versions of LLVM, numpy and numba, without importing numba if possible."""
     spec = importlib.util.find_spec("numba")
     told = Path(spec.origin).with_name("_version.py") if spec and spec.origin else None
     if told is not None and told.exists():
-        return hashlib.sha256(told.read_bytes()).hexdigest()
-    import numba
+        numbas = hashlib.sha256(told.read_bytes()).hexdigest()
+    else:
+        import numba
 
-    return str(numba.__version__)
+        numbas = numba.__version__
+    return f"{llvmlite.__version__} {np.__version__} {numbas}"
 
 
 def sources(room: Path) -> dict[str, bytes]:
@@ -137,10 +181,9 @@ def _file(folder: Path, name: str, key: str) -> Path:
     return folder / f"{name}.{key[:32]}.o"
 
 
-def find(name: str, key: str) -> bytes | None:
-    """Return the code stored under a name and key, if the file exists and is complete."""
-    for folder in (_INSTALLED, *_folders()):
-        file = _file(folder, name, key)
+def find(name: str, key: str, stamp: str | None = None) -> bytes | None:
+    """Return the code stored under a name and key, or of a wheel, if the file exists and is complete."""
+    for file in _files(name, key, stamp):
         try:
             content = file.read_bytes()
         except OSError:
@@ -151,8 +194,8 @@ def find(name: str, key: str) -> bytes | None:
     return None
 
 
-def is_there(name: str, key: str) -> bool:
-    return any(_file(folder, name, key).exists() for folder in (_INSTALLED, *_folders()))
+def is_there(name: str, key: str, stamp: str | None = None) -> bool:
+    return any(file.exists() for file in _files(name, key, stamp))
 
 
 @contextmanager

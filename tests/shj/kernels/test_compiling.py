@@ -104,6 +104,40 @@ def test_an_object_file_is_for_one_compiler_with_its_settings_and_processor(
     assert objects.key("stamp") != before
 
 
+@pytest.mark.skipif(not objects._fitting(), reason="no wheel has code for this processor")
+def test_code_of_a_wheel_is_found_whatever_numba_is_installed(
+    made: list[Any], folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    name, code = compiling._name(twice), building.object_of(twice, I8(I8).in_numba())
+    with monkeypatch.context() as patch:
+        patch.setenv("NUMBA_CPU_NAME", objects._fitting()[0])
+        assert objects.keep(name, objects.key(compiling._STAMP), code)
+    (file,) = folder.rglob("*.o")
+    wheel = tmp_path / "wheel"
+    wheel.mkdir()
+    shutil.move(file, wheel)
+    monkeypatch.setattr(objects, "_INSTALLED", wheel)
+    monkeypatch.setattr(objects, "_compiler", lambda: "another")
+    made.clear()
+    assert compiling._build(twice, I8(I8))(21) == 42
+    assert not made
+    assert objects.find(name, objects.key("edited"), "edited") is None
+    monkeypatch.setenv("NUMBA_ENABLE_AVX", "0")
+    assert objects.find(name, objects.key(compiling._STAMP), compiling._STAMP) is None
+
+
+def test_processors_run_the_code_of_wheels_that_they_have_the_features_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fitting(*features: str) -> list[str]:
+        monkeypatch.setattr(objects.llvm, "get_host_cpu_features", lambda: dict.fromkeys(features, True))
+        return objects._fitting.__wrapped__()
+
+    third, second = objects.BASELINES["x86-64-v3"], objects.BASELINES["x86-64-v2"]
+    assert fitting(*third, *second) == ["x86-64-v3", "x86-64-v2"]
+    assert fitting(*third[1:], *second) == ["x86-64-v2"]
+    assert fitting(*second[1:]) == []
+    assert fitting("neon") == ["generic"]
+
+
 @pytest.mark.parametrize("damage", [lambda code: code[:-1], lambda code: code[:100] + b"?" + code[101:], lambda _: b""])
 def test_damaged_object_file_is_written_again(damage: Callable[[bytes], bytes], made: list[Any], folder: Path) -> None:
     assert compiling._build(twice, I8(I8))(21) == 42
@@ -237,7 +271,7 @@ def test_edit_of_any_file_of_the_package_changes_the_stamp(tmp_path: Path) -> No
 @pytest.mark.parametrize("owner", [llvmlite, np])
 def test_so_does_another_version(owner: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(owner, "__version__", "0")
-    assert compiling._digest(ROOM) != compiling._STAMP
+    assert objects._compiler.__wrapped__() != objects._compiler()
 
 
 @pytest.mark.usefixtures("folder")
