@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import gc
 import math
-from collections import Counter
-from collections.abc import Callable, Iterator
-from decimal import Decimal
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -77,68 +74,6 @@ def nested(payload: list[list[bytes]], u: list[np.ndarray], n: int) -> list[tupl
     out += [whole[0][i] + none for i in range(n) if i not in left]
     out += [none + whole[1][j] for j in range(n) if j not in right]
     return in_order(out)
-
-
-def ints(bits: int, signed: bool) -> list[int]:
-    low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
-    some = {low, low + 1, -1, 0, 1, high - 1, high, 2**31 - 1, 2**31, 2**53, 2**53 + 1, 2**62, 2**63}
-    return sorted(v for v in some if low <= v <= high)
-
-
-FLOATS = [-math.inf, -1.7976931348623157e308, -1.5, -5e-324, -0.0, 0.0, 5e-324, 1.0, 2.0**53, math.inf, math.nan]
-SINGLES = [float(np.float32(x)) for x in (-math.inf, -3e38, -1.5, -1e-45, -0.0, 0.0, 1e-45, 1.0, math.inf, math.nan)]
-CENTS = [Decimal(v).scaleb(-2) for v in (-(10**18) + 1, -(2**53), -1, 0, 1, 2**31, 10**18 - 1)]
-DAYS = [dt.date(1, 1, 1), dt.date(1969, 12, 31), dt.date(1970, 1, 1), dt.date(9999, 12, 31)]
-EDGES: list[tuple[pa.DataType, list[Any]]] = [
-    *((getattr(pa, f"int{b}")(), ints(b, True)) for b in (8, 16, 32, 64)),
-    *((getattr(pa, f"uint{b}")(), ints(b, False)) for b in (8, 16, 32, 64)),
-    (pa.float64(), FLOATS), (pa.float32(), SINGLES), (pa.decimal128(18, 2), CENTS), (pa.date32(), DAYS),
-    (pa.time32("s"), [dt.time(), dt.time(0, 0, 1), dt.time(23, 59, 59)]),
-]  # fmt: skip
-
-
-def rank(v: Any) -> Any:
-    """As a condition compares: NaN equal to itself and above all else, -0.0 as 0.0."""
-    return (v != v, 0.0 if v != v else v) if isinstance(v, float) else v
-
-
-OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
-    "<=": lambda a, b: a <= b, "<": lambda a, b: a < b, ">=": lambda a, b: a >= b,
-    ">= r.a AND l.a <=": lambda a, b: a == b,  # an equality by itself would be a key
-}  # fmt: skip
-
-
-@pytest.mark.one_in(5)
-@pytest.mark.nojit
-@pytest.mark.parametrize("op", OPERATORS)
-@pytest.mark.parametrize(("kind", "values"), EDGES, ids=lambda x: str(x) if isinstance(x, pa.DataType) else "")
-@pytest.mark.parametrize("falling", [False, True], ids=["rising", "falling"])
-def test_every_pair_of_edge_values(kind: pa.DataType, values: list[Any], op: str, falling: bool, blocks: bool) -> None:
-    """One row a push, the sides in turn, in order; the key has the same edges."""
-    floats = pa.types.is_floating(kind)
-    ordered = values if not falling or floats else values[::-1]
-    schema = pa.schema({"k": kind, "a": kind})
-    order = None if falling and floats else Order("a", descending=falling)
-    pushes = []
-    for i, v in enumerate(ordered):
-        for side, k in (("left", values[i // 2]), ("right", values[i // 3])):
-            pushes.append((side, pa.record_batch([pa.array([k] * 2, kind), pa.array([v] * 2, kind)], schema)))
-    got = rows(pushes, on="k", condition=f"l.a {op} r.a", how="full", left_order=order, right_order=order)
-    left = [(values[i // 2], v) for i, v in enumerate(ordered) for _ in "12"]
-    right = [(values[i // 3], v) for i, v in enumerate(ordered) for _ in "12"]
-    holds = OPERATORS[op]
-    want = [(k, a, b) for k, a in left for j, b in right if rank(k) == rank(j) and holds(rank(a), rank(b))]
-    met = [{i for i, _ in m} for m in (matched(left, right, holds), [(j, i) for i, j in matched(left, right, holds)])]
-    want += [(k, a, None) for i, (k, a) in enumerate(left) if i not in met[0]]
-    want += [(j, None, b) for i, (j, b) in enumerate(right) if i not in met[1]]
-    assert Counter(map(same, got)) == Counter(map(same, want))
-
-
-def matched(left: list[Any], right: list[Any], holds: Callable[[Any, Any], bool]) -> list[tuple[int, int]]:
-    return [
-        (i, j) for i, (k, a) in enumerate(left) for j, (m, b) in enumerate(right)
-        if rank(k) == rank(m) and holds(rank(a), rank(b))
-    ]  # fmt: skip
 
 
 def same(row: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -7,8 +7,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from join.cases import Case, OrderSpec, check, whole
-from join.conditions import Term
 from join.tables import rows
 
 from ivjoin import IvjoinError, LateRowError, Order, Pick, SymmetricHashJoin, band_join
@@ -85,61 +83,6 @@ def test_a_batch_that_one_order_refuses_moves_no_other(first: str | None, second
     assert len(pull(op.finish())) == 2
 
 
-@pytest.mark.parametrize(
-    "how", ["inner", "left", "right", "full", "left_semi", "left_anti", "right_semi", "right_anti"]
-)
-def test_dropped_rows_are_counted_and_are_no_rows_of_the_input(how: str) -> None:
-    """A dropped row neither joins nor comes out as unmatched."""
-    op = make("drop", how)
-    out = [
-        *op.push("left", batch(1, 5, 4, 9)), *op.push("right", batch(4, 8, 3, 8)), *op.push("left", batch(2, 9)),
-        *op.finish(),
-    ]
-    assert op.metrics.late_rows == 3
-    assert (op.metrics.left_rows_in, op.metrics.right_rows_in) == (6, 4)
-    left = pa.table({"n": [0, 1, 3, 1], "a": [1, 5, 9, 9]})
-    right = pa.table({"n": [0, 1, 3], "a": [4, 8, 8]})
-    case = Case(left, right, how, (), Term(NEAR, "", lambda a, b: abs(a["a"] - b["a"]) <= 2, "bool"))
-    assert sorted((r for b in out for r in rows(b)), key=repr) == sorted(case.expected().elements(), key=repr)
-
-
-def test_join_takes_a_late_row_to_what_is_still_there() -> None:
-    op = make("join", "inner")
-    assert pull(op.push("right", batch(1, 50))) == []
-    # The left has come to 49: the right's 1 was pruned, 50 is there.
-    assert len(pull(op.push("left", batch(49)))) == 1
-    assert pull(op.push("left", batch(2))) == []
-    assert op.metrics.late_rows == 1
-    assert len(pull(op.push("left", batch(48)))) == 1
-    assert op.metrics.late_rows == 2
-
-
-def test_join_gives_a_late_row_once() -> None:
-    """Its partner may have come out as unmatched; the late row itself comes out exactly once."""
-    op = make("join", "full")
-    out = pull(op.push("left", batch(1))) + pull(op.push("right", batch(10)))
-    assert out == [(0, 1, None, None)]
-    out = pull(op.push("right", batch(2)))  # late: its partner 1 has gone
-    out += pull(op.finish())
-    assert out.count((None, None, 0, 2)) == 1
-    assert out.count((None, None, 0, 10)) == 1
-    assert len(out) == 2
-
-
-def test_a_late_row_does_not_move_the_frontier_back() -> None:
-    op = make("join", "left")
-    pull(op.push("right", batch(10)))
-    pull(op.push("right", batch(1)))
-    assert pull(op.push("left", batch(5))) == [(0, 5, None, None)], "decided by the frontier at 10"
-
-
-def test_a_row_at_the_frontier_is_not_late() -> None:
-    op = make()
-    pull(op.push("left", batch(5, 5)))
-    pull(op.push("left", batch(5)))
-    assert op.metrics.late_rows == 0
-
-
 @pytest.mark.parametrize(("t", "values", "slack", "late"), [
     pytest.param(pa.int64(), (10, 7), 3, False, id="int at the limit"),
     pytest.param(pa.int64(), (10, 6), 3, True, id="int past it"),
@@ -199,14 +142,6 @@ def test_lateness_with_slack_is_exact(
         assert op.metrics.late_rows == 0
 
 
-def test_each_order_of_a_list_holds_by_itself() -> None:
-    schema = pa.schema({"a": pa.int64(), "b": pa.int64()})
-    op = SymmetricHashJoin(schema, schema, on="a", left_order=["a", "b"])
-    pull(op.push("left", pa.record_batch({"a": [1, 1, 2], "b": [5, 6, 6]})))
-    with pytest.raises(LateRowError, match="b"):
-        pull(op.push("left", pa.record_batch({"a": [3], "b": [1]})))
-
-
 @pytest.mark.parametrize("value", [-1, 11])
 def test_a_row_out_of_bounds_is_treated_like_a_late_one(value: int) -> None:
     op = make(left_order=None, right_order=None, left_bounds={"a": (0, 10)})
@@ -219,14 +154,6 @@ def test_a_row_out_of_bounds_is_treated_like_a_late_one(value: int) -> None:
     pull(op.push("left", batch(5, value)))
     assert op.metrics.late_rows == 1
     assert op.metrics.state_rows == 1
-
-
-def test_a_row_behind_a_watermark_is_late() -> None:
-    op = make(left_order=None, right_order=None)
-    pull(op.advance("left", {"a": 10}))
-    pull(op.push("left", batch(10, None)))
-    with pytest.raises(LateRowError):
-        pull(op.push("left", batch(9)))
 
 
 def test_nan_is_never_late_behind_a_watermark_of_a_falling_order() -> None:
@@ -268,18 +195,6 @@ def test_the_pull_interface_raises_and_drops_too() -> None:
     stream = band_join(left, right, condition="l.a = r.a", left_order="a", right_order="a", on_late="drop")
     assert stream.read_all().num_rows == 2
     assert stream.metrics.late_rows == 1
-
-
-def test_late_rows_that_are_joined_do_not_disturb_the_others() -> None:
-    """With nothing pruned (no order on the other side matters), ``join`` is the plain join."""
-    left = pa.table({"n": range(6), "a": [1, 9, 2, 8, 3, 7]})
-    right = pa.table({"n": range(3), "a": [2, 7, 8]})
-    case = Case(
-        left, right, "right", (),
-        Term(NEAR, "", lambda a, b: abs(a["a"] - b["a"]) <= 2, "bool"),
-        (), (OrderSpec("a"),), options={"on_late": "join"},
-    )
-    check(whole(case, 2))
 
 
 @pytest.mark.slow

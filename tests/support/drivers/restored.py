@@ -58,9 +58,10 @@ def asked(draw: random.Random) -> dict[str, Any]:
         options["how"] = draw.choice(("inner", "left"))
         options["pick"] = ivjoin.Pick(["t", "id"], draw.choice(("last", "first")))
     elif kind == "pick":
-        by = draw.choice(("abs(l.t - r.t)", "r.v", "r.s"))
-        options["how"] = draw.choice(("inner", "left"))
-        options["pick"] = ivjoin.Pick(by=[by, "r.id"], keep=draw.choice(("first", "last")), k=draw.randrange(1, 4))
+        by, ties = draw.choice(("abs(l.t - r.t)", "r.v", "r.s")), draw.choice(("any", "all"))
+        options["how"] = draw.choice(("inner", "left", "right", "full"))
+        order = [by, "r.id"] if ties == "any" else by
+        options["pick"] = ivjoin.Pick(order, draw.choice(("first", "last")), draw.randrange(1, 4), ties)
     elif kind == "aggregate":
         options["how"] = draw.choice(("inner", "left"))
         options["aggregate"] = {"n": ("*", "count"), "m": ("v", "max"), "w": ("id", "sum"), "x": ("s", "min")}
