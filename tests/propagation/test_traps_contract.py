@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -37,7 +38,7 @@ def feasible(condition: str, **columns: tuple[Any, Any, Any]) -> bool:
     return contract(condition, columns).outcome is not Outcome.INFEASIBLE
 
 
-# Floating point
+# NaN
 
 
 def test_trap_04_statistics_do_not_tell_of_nan() -> None:
@@ -48,7 +49,11 @@ def test_trap_04_statistics_do_not_tell_of_nan() -> None:
     assert out["k"].to_pylist() == [2]
 
 
-# Integers
+# Numbers
+
+
+def test_trap_11_int_and_float_compare_as_double() -> None:
+    assert only("a = CAST(16777216 AS FLOAT)", "int", 16777210, 16777220) == (16777216, 16777216)
 
 
 def test_trap_24_a_shift_takes_the_low_bits_of_its_count() -> None:
@@ -82,6 +87,11 @@ def table(**columns: list[Any]) -> pa.Table:
 
 
 # Decimals, casts, strings
+
+
+def test_trap_31_decimal_products_round() -> None:
+    c = contract("a * b = 0.000000", {"a": ("decimal(38,10)", 0, 1), "b": ("decimal(38,10)", "0.1", "0.1")})
+    assert bounds(c) == (0, Decimal("0.0000049999"))
 
 
 def test_trap_32_casts_cut() -> None:
