@@ -333,14 +333,3 @@ def test_promises_that_come_later() -> None:
     assert rows(op.push("right", one)) == []
     assert rows(op.advance("right", {"u": 2})) == [(1, 3, 1, 1, 3)]
     assert rows(op.finish()) == [(1, 4, 2, 1, 4)]
-
-
-@pytest.mark.parametrize("left, right", [(0, 0), (0, 5), (5, 0), (1, 1)])
-def test_empty_inputs(left: int, right: int) -> None:
-    table = pa.table({"k": pa.array([1] * 5), "t": pa.array(range(5))})
-    for how in ("inner", "left"):
-        got = ivjoin.window_join(
-            table.slice(0, left), table.slice(0, right), on="k", condition="l.t = r.t", how=how, aggregate=ASKED
-        ).read_all()
-        assert got.schema.names == ["k", "t", "n", "s"]
-        assert got.num_rows == (left if how == "left" else min(left, right))

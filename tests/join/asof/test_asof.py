@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -21,7 +20,6 @@ from seeds import each, in_blocks
 import ivjoin
 from ivjoin.cli import main
 from ivjoin.errors import ColumnError, ConditionError, IvjoinError, LateRowError
-from ivjoin.stream.threads import slices
 
 
 def play(draw: Any, seed: int, most: int) -> None:
@@ -138,19 +136,6 @@ def test_tolerances_of_dates_and_beyond_a_duration() -> None:
         ivjoin.asof_join(nanos, nanos, on="t", tolerance=timedelta(days=106_752))
 
 
-def test_ties_and_how() -> None:
-    left = pa.table({"t": [1, 5]})
-    right = pa.table({"t": [4, 4, 4], "x": [7, 9, 8]})
-    assert ivjoin.asof_join(left, right, on="t", ties="x").read_all()["x"].to_pylist() == [None, 9]
-    assert ivjoin.asof_join(left, right, on="t", ties=["x"], how="inner").read_all().to_pylist() == [
-        {"t": 5, "t_right": 4, "x": 9}
-    ]
-    forward = ivjoin.asof_join(left, right, on="t", ties="x", direction="forward").read_all()
-    assert forward["x"].to_pylist() == [7, None]
-    pair = ivjoin.asof_join(left.rename_columns(["a"]), right, on=("a", "t"), direction="nearest", ties="x")
-    assert pair.read_all()["x"].to_pylist() == [7, 7]
-
-
 def test_streams_are_taken_to_be_in_order() -> None:
     left, right = pa.table({"t": [3, 1]}), pa.table({"t": [1, 2], "x": [1, 2]})
     with pytest.raises(LateRowError):
@@ -173,20 +158,6 @@ def test_mistakes() -> None:
     ):
         with pytest.raises(error, match=said):
             ivjoin.asof_join(t, t, **({"on": "t"} | change))
-
-
-@pytest.mark.slow
-def test_parquet_in_the_order_of_its_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slices, "_SLICE_ROWS", 2_000)
-    left, right = tables(3, 20_000, 30_000, 5, True)
-    for name, table in (("l", left), ("r", right)):
-        pq.write_table(table, tmp_path / f"{name}.parquet", row_group_size=1_000)
-    files = [str(tmp_path / f"{name}.parquet") for name in ("l", "r")]
-    stream = ivjoin.asof_join(files[0], files[1], on="ts", by="s")
-    got = stream.read_all()
-    want = ivjoin.asof_join(left, right, on="ts", by="s").read_all()
-    assert Counter(map(str, got.to_pylist())) == Counter(map(str, want.to_pylist()))
-    assert "row groups" in stream.sorting and stream.metrics.peak_state_rows < 10_000
 
 
 def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -26,21 +26,6 @@ def side(rng: np.random.Generator, n: int, span: int, ordered: bool, unique: boo
     })  # fmt: skip
 
 
-@pytest.mark.parametrize("direction", ["backward", "forward", "nearest"])
-def test_offsets_are_single_joins(direction: Any) -> None:
-    rng = np.random.default_rng(2)
-    left, right = side(rng, 70, 300, False), side(rng, 90, 300, False, True)
-    offsets = [-7, 0, 20]
-    got = ivjoin.asof_join(left, right, on="t", by="k", offsets=offsets, direction=direction, tolerance=40).to_arrow()
-    assert got.schema.names == [*left.schema.names, *(f"{c}_{o}" for o in offsets for c in ("i", "t", "q"))]
-    for o in offsets:
-        moved = left.set_column(2, "t", pa.array([None if t is None else t + o for t in left["t"].to_pylist()]))
-        one = ivjoin.asof_join(moved, right, on="t", by="k", direction=direction, tolerance=40).to_arrow()
-        assert sorted(zip(got["i"].to_pylist(), got[f"i_{o}"].to_pylist(), strict=True), key=str) == sorted(
-            zip(one["i"].to_pylist(), one["i_right"].to_pylist(), strict=True), key=str
-        )
-
-
 def test_offsets_of_times() -> None:
     at = datetime(2024, 1, 1)
     left = pa.table({"ts": pa.array([at], pa.timestamp("us", "UTC"))})

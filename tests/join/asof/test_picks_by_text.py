@@ -15,15 +15,6 @@ from ivjoin import SymmetricHashJoin
 from ivjoin.errors import ConditionError, EvaluationError
 
 
-def test_ties_of_an_as_of_join() -> None:
-    left = pa.table({"t": [5, 9]})
-    right = pa.table({"t": [4, 4, 4, 9], "version": ["v1", "v3", None, "v0"]})
-    got = ivjoin.asof_join(left, right, on="t", ties="version").read_all()
-    assert got["version"].to_pylist() == ["v3", "v0"]
-    got = ivjoin.asof_join(left, right, on="t", ties="version", direction="nearest").read_all()
-    assert got["version"].to_pylist() == ["v1", "v0"]
-
-
 def test_types_without_distance_or_order() -> None:
     left = pa.table({"t": [1], "s": ["a"], "d": pa.array([Decimal(1)], pa.decimal128(30, 0))})
     for name, said in (("s", "is string"), ("d", r"is decimal\(30, ?0\)")):

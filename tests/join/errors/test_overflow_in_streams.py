@@ -105,3 +105,20 @@ def test_a_sum_of_distances_that_overflows(sign: int) -> None:
         rows_out((half, half), (0, 0))
     with pytest.raises(EvaluationError, match="overflow"):
         rows_out((half, 0), (0, -half))
+
+
+def test_rows_long_stored_are_met_whatever_the_index() -> None:
+    """Many rows of one key, in and out of order, so that the store turns to another index on the way."""
+    schema = pa.schema({"k": pa.int64(), "t": pa.int64(), "a": pa.uint16()})
+    text = "l.t BETWEEN r.t - 5 AND r.t + 5 AND l.a - r.a <= 2"
+    for stride in (1, 7919):
+        op = SymmetricHashJoin(schema, schema, on="k", condition=text)
+        n = 4000
+        t = [i * stride % n for i in range(n)]
+        out = list(op.push("left", pa.record_batch({"k": [1] * n, "t": t, "a": [9] * n}, schema=schema)))
+        for i in range(0, n, 400):
+            right = {"k": [1] * 400, "t": t[i : i + 400], "a": [9] * 400}
+            out += op.push("right", pa.record_batch(right, schema=schema))
+        assert sum(b.num_rows for b in out) == 11 * n - 30
+        with pytest.raises(EvaluationError, match="overflow"):
+            list(op.push("right", pa.record_batch({"k": [1], "t": [77], "a": [10]}, schema=schema)))
