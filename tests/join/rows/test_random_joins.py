@@ -1,23 +1,31 @@
 """Random joins against the nested loop: any types, condition, join type, orders, batches and interleaving.
 
-Each runs in compiled blocks where its rows are plain enough, and then without; joins of plain columns are for those.
+Each runs in compiled blocks if its rows allow that, and then without them. Joins of plain columns are for the blocks.
+``IVJOIN_JOINS`` and ``IVJOIN_SEED`` set the number of joins of the long run and its first seed.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
+from drivers.fuzz import LEGS, play
 from hypothesis import HealthCheck, given
+from hypothesis import strategies as st
 from join.cases import IN_BLOCKS, Case, check, run_pull, whole
 from join.conditions import swapped
+from join.indexes import runs_at_once
 from join.plain_cases import plain_cases
 from join.strategies import cases
-from join.variants import mirrored, snapshots_everywhere
 from weights import examples
 
 pytestmark = pytest.mark.usefixtures("contract_every_row")
+JOINS = int(os.environ.get("IVJOIN_JOINS", "21000"))
+SEED = int(os.environ.get("IVJOIN_SEED", "1"))
+
 
 def one_side_first(case: Case, side: str) -> Case:
     """All of a side, its end, then all of the other."""
@@ -57,39 +65,20 @@ LARGER = (plain_joins, plain_joins_pulled)
 
 @pytest.mark.slow
 @pytest.mark.hypothesis
-@pytest.mark.parametrize("play", [TINY, *(pytest.param(p, marks=pytest.mark.slow) for p in LARGER)])
-def test_joins_of_plain_columns(play: Callable[[], None]) -> None:
+@pytest.mark.parametrize("joins", [TINY, *LARGER])
+def test_joins_of_plain_columns(joins: Callable[[], None]) -> None:
     IN_BLOCKS.clear()
-    play()
+    joins()
     assert IN_BLOCKS[True] > IN_BLOCKS[False]
 
 
 @pytest.mark.slow
-@given(cases())
-@examples(1)
-def test_pushed_batches(case: Case) -> None:
-    check(case)
-
-
-@pytest.mark.slow
-@given(cases())
-@examples(0.5)
-def test_pulled_streams(case: Case) -> None:
-    check(case, run_pull)
-
-
-@pytest.mark.slow
-@given(cases())
-@examples(0.5)
-def test_inputs_exchanged(case: Case) -> None:
-    check(mirrored(case))
-
-
-@pytest.mark.slow
-@given(cases() | plain_cases())
-@examples(0.25)
-def test_snapshot_and_restore_at_every_step(case: Case) -> None:
-    check(snapshots_everywhere(case))
+@pytest.mark.parametrize("leg", ["push", "pull", "exchanged", "snapshots", "in files", "taken over"])
+@given(case=cases() | plain_cases(), number=st.integers(0, 2**16))
+@examples(0.5, suppress_health_check=list(HealthCheck))
+def test_legs(leg: str, case: Case, number: int) -> None:
+    with runs_at_once(number) if leg == "push" and number % 2 else nullcontext():
+        LEGS[leg](case, number)
 
 
 @pytest.mark.slow
@@ -113,7 +102,22 @@ def test_pruning_switched_off(case: Case) -> None:
     check(bare)
 
 
-def test_the_mirror_mirrors() -> None:
-    """A test of the tests: exchanging the sides of a text touches qualifiers alone."""
+@pytest.mark.soak
+@pytest.mark.parametrize("leg", LEGS)
+def test_every_leg_at_length(leg: str) -> None:
+    share = JOINS // len(LEGS)
+    done, last = play(leg, SEED, lambda joins: joins >= share)
+    assert sum(done.values()) == share
+    assert len(done) > 4 or share < 100  # join types
+    assert last < SEED + share
+
+
+def test_different_result_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(LEGS, "push", lambda case, number: 1 / (number - 3))  # type: ignore[func-returns-value]
+    with pytest.raises(AssertionError, match=r"(?s)seed 5, case .*ZeroDivisionError.*left = pa.table"):
+        play("push", 5, lambda joins: joins >= 100)
+
+
+def test_exchanged_sides_change_only_qualifiers() -> None:
     assert swapped("l.a >= r.b - 1 AND lower(r.s) = upper(l.s)") == "r.a >= l.b - 1 AND lower(l.s) = upper(r.s)"
     assert swapped("coalesce(1.5, x) > girl.a") == "coalesce(1.5, x) > girl.a"

@@ -9,13 +9,8 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from join import duck
-from join.cases import Case, check
 from join.indexes import runs_at_once
-from join.strategies import cases
-from weights import examples
 
 import ivjoin
 from ivjoin.operator.core import Core
@@ -23,14 +18,6 @@ from ivjoin.operator.match import pairs
 from ivjoin.shj.store.rows.side import SideStore
 
 pytestmark = pytest.mark.usefixtures("contract_every_row")
-
-
-@pytest.mark.slow
-@examples(0.25)
-@given(cases(max_rows=30), st.integers(0, 2**16))
-def test_random_joins(case: Case, seed: int) -> None:
-    with runs_at_once(seed):
-        check(case)
 
 
 NEAR = ["l.x BETWEEN r.x - 0.3 AND r.x + 0.3", "r.x >= l.x - l.w AND r.x <= l.x + l.w", "l.y BETWEEN r.y - 2 AND r.y"]

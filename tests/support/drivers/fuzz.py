@@ -1,6 +1,7 @@
-"""Random joins for as long as you like: ``python tests/support/drivers/fuzz.py --seconds 60 --seed 1``.
+"""Play random joins for some time: ``python tests/support/drivers/fuzz.py --seconds 60 --seed 1 [--leg NAME]``.
 
-Ends with status 1 and the smallest failing case it found, as Python text that can be run by itself.
+Exits with status 1 at the first failure and prints the smallest failing case as Python text that can be run. For a leg
+of ``SEEDED``, it prints the seed.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from drivers import lookups_in_duckdb, random_funnels, random_sql, restored
 from drivers.taken_over import after_another
 from drivers.threaded import check as by_threads
 from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
@@ -77,9 +79,15 @@ LEGS: dict[str, Callable[[Case, int], object]] = {
     "plain taken over": after_another,
 }
 
+# Drivers that draw everything from a seed.
+SEEDED: dict[str, Callable[[int], object]] = {
+    **{kind: partial(lookups_in_duckdb.compare, kind) for kind in lookups_in_duckdb.KINDS},
+    "sql": random_sql.compare, "funnels": random_funnels.compare, "restored": restored.check,
+}  # fmt: skip
+
 
 class Failed(AssertionError):
-    """A join that came out otherwise than the nested loop has it."""
+    """A join whose rows differ from those of the nested loop."""
 
     def __init__(self, case: Case, why: Exception, seed: int, number: int) -> None:
         told = [line[:1000] for line in (str(why).splitlines() or [""])[:2]]
@@ -149,16 +157,27 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help=f"the first; each round of {ROUND} joins takes the next")
     parser.add_argument("--rows", type=int, default=14, help="most rows of an input")
     parser.add_argument("--how", help="this join type alone")
-    parser.add_argument("--leg", choices=LEGS, default="push", help="the way in which joins are played")
+    parser.add_argument("--leg", choices=[*LEGS, *SEEDED], default="push", help="how joins are played")
     args = parser.parse_args()
     end = time.monotonic() + args.seconds
+    if args.leg in SEEDED:
+        seed = args.seed
+        while seed - args.seed < args.joins and time.monotonic() < end:
+            try:
+                SEEDED[args.leg](seed)
+            except Exception as e:
+                print(f"seed {seed}: {type(e).__name__}: {e}")
+                return 1
+            seed += 1
+        print(f"{seed - args.seed} joins, {args.leg}, all rows are as expected")
+        return 0
     try:
         done, last = play(args.leg, args.seed, lambda n: n >= args.joins or time.monotonic() > end, args.rows, args.how)
     except Failed as e:
         print(e)
         return 1
     seeds = f"seeds {args.seed} to {last}"
-    print(f"{sum(done.values())} joins, {args.leg}, {seeds}, all as the nested loop has it: {dict(done)}")
+    print(f"{sum(done.values())} joins, {args.leg}, {seeds}, all rows are those of the nested loop: {dict(done)}")
     return 0
 
 

@@ -1,16 +1,9 @@
-"""Random picks, aggregates and as-of joins of tables and streams, compared with DuckDB's rows.
-
-``python tests/support/drivers/lookups_in_duckdb.py --seconds 60 --seed 1`` runs as many as fit, and prints the seeds
-that differ.
-"""
+"""Compare random picks, aggregates and as-of joins of tables and streams with DuckDB."""
 
 from __future__ import annotations
 
-import argparse
 import math
 import random
-import sys
-import time
 from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
@@ -201,25 +194,3 @@ def compare(kind: str, seed: int) -> int:
     differ = [(a, b) for a, b in zip(got, wanted) if not all(map(_alike, a, b))]
     assert len(got) == len(wanted) and not differ, (kind, seed, query, len(got), len(wanted), differ[:3])
     return len(got)
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    end, done, rows, wrong = time.monotonic() + options.seconds, 0, 0, 0
-    while time.monotonic() < end:
-        for kind in KINDS:
-            try:
-                rows += compare(kind, options.seed + done)
-            except (AssertionError, ivjoin.IvjoinError) as e:
-                wrong += 1
-                print(kind, options.seed + done, type(e).__name__, str(e)[:600], flush=True)
-        done += 1
-    print(f"{done} joins of each kind, {rows} rows, {wrong} wrong")
-    return int(wrong > 0)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
