@@ -11,7 +11,7 @@ import pytest
 from drivers.picked_tables import check, in_small_slices
 
 import ivjoin
-from ivjoin.shj.kernels.lookup import lookup_kernels
+from ivjoin.shj.kernels.lookup import grouped_kernels, lookup_kernels
 from ivjoin.shj.kernels.slices import place_kernels
 
 
@@ -65,3 +65,34 @@ def test_counts_of_rising_values_are_those_of_numpy() -> None:
             out = np.empty(n, dtype=np.int32)
             lookup_kernels.count_below(values, probes, 1, 3, closed, 7, out)
             assert out.tolist() == (np.searchsorted(values, probes + 3, side=side) + 7).tolist()
+
+
+@pytest.mark.parametrize("direction", ["backward", "nearest"])
+def test_a_right_side_in_many_pieces(direction: Any) -> None:
+    rng = np.random.default_rng(8)
+    left, right = (
+        pa.table({"k": rng.integers(0, 40, n), "t": rng.integers(0, 50_000, n), name: np.arange(n)})
+        for n, name in ((2600, "id"), (6000, "x"))
+    )
+    right = right.append_column("said", pa.array([f"said {i}" if i % 5 else None for i in range(len(right))]))
+    whole = ivjoin.asof_join(left, right, on="t", by="k", direction=direction).read_all()
+    # more rows than are concatenated before a push
+    batches = [batch for start in range(0, len(right), 2100) for batch in right.slice(start, 2100).to_batches()]
+    for size in (65_536, 1000):
+        got = ivjoin.asof_join(left, batches, on="t", by="k", direction=direction, batch_size=size).read_all()
+        columns = ["id", "t_right", "said"]
+        assert got.select(columns).equals(whole.select(columns))
+
+
+def test_a_limit_includes_its_own_value() -> None:
+    groups, rows = np.array([0, 2]), np.array([0, 1])
+    starts, stops, values = np.array([0]), np.array([3]), np.array([1, 5, 9])
+    ends = np.full(2, -(2**63)), np.array([5, 9])
+    for mode, by, others, want in (
+        (grouped_kernels.DOWN, np.array([5, 7]), ends[0], [1, 1]),
+        (grouped_kernels.UP, np.array([5, 6]), ends[1], [1, 2]),
+        (grouped_kernels.UP, np.array([2, 6]), np.array([4, 8]), [-1, -1]),
+    ):
+        out = np.empty(2, dtype=np.int64)
+        grouped_kernels.meet_groups(groups, by, rows, others, starts, stops, values, mode, out)
+        assert out.tolist() == want

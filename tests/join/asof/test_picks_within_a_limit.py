@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
-from drivers.asof_tables import ROWS, keys, numbers, times, wanted
+from drivers.asof_tables import ROWS, keys, times
 from drivers.picks import check, pulled, pushed, question, worded
 from oracle import rows_of
 from taken import one_of
@@ -162,29 +162,6 @@ def test_error_names_what_is_full(tmp_path: Path) -> None:
         out = [row for b in again.finish() for row in b.to_pylist()]
         assert sorted(row["id"] for row in out) == list(range(taken))
         assert all(row["s"] == f"{row['id']:06d}" * 50 and row["s_right"] is None for row in out)
-
-
-@pytest.mark.one_in(19)
-@pytest.mark.parametrize("seed", range(12))
-@pytest.mark.parametrize("direction", ["backward", "forward", "nearest"])
-def test_asof_of_tables_out_of_order(seed: int, direction: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(given, "capacity_for", lambda limit: 30_000)
-    monkeypatch.setattr(outside, "_PIECE", 3_000)
-    rng = np.random.default_rng(seed)
-    kind = ("near", "heaps", "stamps", "floats")[seed % 4]
-    if kind == "floats" and direction == "nearest":
-        kind = "heaps"
-    names = ("near", "far", "many", "heavy", "text")[seed % 5]
-    left, right = (pa.table({"k": keys(rng, n, names), "t": times(rng, n, kind), name: np.arange(n)})
-                   for n, name in zip(ROWS, ("id", "x"), strict=True))  # fmt: skip
-    tolerance = None if seed % 2 else (40 if kind != "near" else 1)
-    limit: Any = f"{tolerance} us" if tolerance is not None and kind == "stamps" else tolerance
-    stream = asof_join(left, right, on="t", by="k", direction=direction, tolerance=limit, memory_limit=600_000)
-    got = stream.read_all().sort_by("id")
-    assert "in files" in stream.sorting and stream.metrics.peak_state_bytes <= 600_000
-    assert got["id"].to_pylist() == left["id"].to_pylist()
-    found = np.where(got["x"].is_null().to_numpy(), np.nan, numbers(got["t_right"].combine_chunks()))
-    np.testing.assert_array_equal(found, wanted(left, right, direction, tolerance, True))
 
 
 @pytest.mark.parametrize("kind", ["parquet", "arrow"])

@@ -48,9 +48,14 @@ _ALL_HOWS = ("inner", "left", "right", "full")
 _DIRECTIONS: tuple[Literal["backward", "forward", "nearest"], ...] = ("backward", "forward", "nearest")
 
 
-def _side(r: random.Random, name: str, time_of: str, nulls: bool) -> pa.Table:
+def _side(r: random.Random, name: str, time_of: str, nulls: bool, many: bool) -> pa.Table:
     n, keys, span = r.choice((0, 1, 7, 40, 90)), r.choice((1, 2, 5)), r.choice((5, 60, 900))
+    if many:
+        n, keys, span = r.choice((1200, 2500)), r.choice((40, 2000)), r.choice((20, 50_000))
     rng = np.random.default_rng(r.randrange(2**32))
+    key = rng.integers(0, keys, n)
+    if many and r.random() < 0.5:
+        key[rng.random(n) < 0.7] = 0  # one heavy key
 
     def masked(values: Any, share: float = 0.1) -> pa.Array:
         return pa.array(values, mask=rng.random(n) < share if nulls else None)
@@ -59,7 +64,7 @@ def _side(r: random.Random, name: str, time_of: str, nulls: bool) -> pa.Table:
     time = np.sort(rng.integers(0, span, n))
     x = np.where(rng.random(n) < 0.05, np.nan, np.round(rng.normal(size=n) * 3))
     return pa.table({
-        name: pa.array(range(n), pa.int64()), "k": masked(rng.integers(0, keys, n)), time_of: masked(time, 0.05),
+        name: pa.array(range(n), pa.int64()), "k": masked(key), time_of: masked(time, 0.05),
         "e": masked(time + rng.integers(-1, 30, n)), "v": masked(values, 0.15), "x": masked(x, 0.2),
         "n": masked(rng.integers(0, 5, n), 0.3),
         "s": masked(rng.choice(["a", "b", "\u00e9", ""], n).astype(object), 0.1).cast(pa.string()),
@@ -184,7 +189,8 @@ def compare(kind: str, seed: int) -> int:
     """Join random tables both ways and return the rows; fail where they differ."""
     r = random.Random(f"{kind} {seed}")
     nulls = r.random() < 0.6
-    left, right = _side(r, "id", "t", nulls), _side(r, "rid", "u", nulls)
+    many = kind == "asof" and r.random() < 0.1
+    left, right = _side(r, "id", "t", nulls, many), _side(r, "rid", "u", nulls, many)
     stream, query = KINDS[kind](r, left, right)
     got = sorted((tuple(row.values()) for batch in stream for row in batch.to_pylist()), key=str)
     with duckdb.connect(config={"threads": 1}) as db:

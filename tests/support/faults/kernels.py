@@ -67,7 +67,7 @@ KERNELS = [
          "            if rows[place * width + FIRST_AXIS] >= high:", "tests/operator/test_narrow_windows.py"),
     Mutant("of tables out of order, a row of the same time is no partner",
          "ivjoin/shj/kernels/lookup/grouped_kernels.py", "while at < end and values[at] <= limit:",
-         "while at < end and values[at] < limit:", "tests/join/asof/test_asof_of_tables.py"),
+         "while at < end and values[at] < limit:", "tests/join/asof/test_asof_in_slices.py"),
     Mutant("what is freed at the front of a log is written over while it is read", "ivjoin/shj/store/disk/logs.py",
          "gone = min((low >> _SHIFT) - self._first, len(self._places))",
          "gone = min((low >> _SHIFT) - self._first + 1, len(self._places))", "tests/join/memory"),
