@@ -1,4 +1,4 @@
-"""Every fault of ``tests/support/mutants.py`` can still be put in, or it would hide that its tests find nothing."""
+"""Every fault of ``tests/support/mutants.py`` still applies; one that does not would hide a gap in the tests."""
 
 from __future__ import annotations
 

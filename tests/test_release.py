@@ -1,4 +1,4 @@
-"""What goes out: the archive holds all that the tests read, and names, versions and pictures agree."""
+"""The release: the archive contains all that the tests read, and names, versions and pictures agree."""
 
 from __future__ import annotations
 

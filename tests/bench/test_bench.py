@@ -1,4 +1,4 @@
-"""The benchmarks' own machinery: their answers are right, a wrong answer or a slow system is seen, the page is made."""
+"""The benchmarks' own machinery: right answers, detection of wrong answers and slow systems, the page."""
 
 from __future__ import annotations
 

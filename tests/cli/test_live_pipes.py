@@ -1,4 +1,4 @@
-"""Pipes whose rows trickle: types come from the first rows, and each match is there for its reader at once."""
+"""Pipes with a slow trickle of rows: types come from the first rows, and each match is written at once."""
 
 from __future__ import annotations
 

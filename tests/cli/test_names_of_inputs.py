@@ -1,4 +1,4 @@
-"""Paths that look like an alias, and formats that names do not tell."""
+"""Paths that look like an alias, and files whose names do not show their format."""
 
 from __future__ import annotations
 

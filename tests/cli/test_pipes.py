@@ -1,4 +1,4 @@
-"""Pipes: silent and slow ones, what ends while they wait, and two at once."""
+"""Pipes: silent and slow ones, pipes that end while the join waits, and two at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a command ends: signals that end it, and standard output that cannot be written."""
+"""How a command ends: by signals, and when standard output cannot be written."""
 
 from __future__ import annotations
 

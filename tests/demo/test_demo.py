@@ -1,4 +1,4 @@
-"""The demo's inputs are what they claim to be, and its joins are DuckDB's."""
+"""The demo's inputs are as described, and its joins give DuckDB's rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which column a name means, and what is said when it means none."""
+"""Which column a name means, and the error when it means none."""
 
 from __future__ import annotations
 

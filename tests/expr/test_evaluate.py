@@ -1,4 +1,4 @@
-"""The evaluator as a whole: laziness of errors, constants, empty batches, sharing, messages, and what is refused."""
+"""The evaluator as a whole: laziness of errors, constants, empty batches, sharing, messages, and refusals."""
 
 from __future__ import annotations
 

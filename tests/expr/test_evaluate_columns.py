@@ -1,4 +1,4 @@
-"""The door from Arrow: every encoding of a column gives its physical values, wherever it is sliced."""
+"""Columns read from Arrow: every encoding gives its physical values, wherever it is sliced."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Timestamps in seconds reach 292 billion years: what leaves the range errs, and nothing wraps."""
+"""Timestamps in seconds reach 292 billion years: values out of range raise an error, and nothing wraps."""
 
 from __future__ import annotations
 

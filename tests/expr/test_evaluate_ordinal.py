@@ -1,4 +1,4 @@
-"""Ordinals keep the order of their type, are neighbours where the values are, and go back."""
+"""Ordinals preserve the order of their type, are adjacent where the values are, and convert back."""
 
 from __future__ import annotations
 

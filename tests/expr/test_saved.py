@@ -1,4 +1,4 @@
-"""Expressions of a snapshot: every operator passes as it was written, and what cannot be is refused."""
+"""Expressions in a snapshot: every operator is restored as written, and anything else is refused."""
 
 from __future__ import annotations
 

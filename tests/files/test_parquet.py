@@ -1,4 +1,4 @@
-"""Which row groups a predicate keeps: statistics of every type, what they leave out, and what is not to be trusted."""
+"""The row groups that a predicate keeps: statistics of every type, absent statistics, and untrustworthy ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Row groups that a join may skip: none whose rows could come out, and those that nothing can reach."""
+"""Row groups that a join may skip: none with a row of the result, and all that no row can match."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a file that is read batch by batch takes of memory: some batches, however long it is."""
+"""A file that is read batch by batch needs the memory of a few batches, however long it is."""
 
 from __future__ import annotations
 

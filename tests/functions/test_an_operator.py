@@ -1,4 +1,4 @@
-"""An operator that is not in the library: its record alone makes it read, written, evaluated, bounded and pruned by."""
+"""An operator that is not in the library: its record alone suffices to read, write, evaluate, bound and prune by it."""
 
 from __future__ import annotations
 

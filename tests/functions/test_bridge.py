@@ -1,4 +1,4 @@
-"""There is one class of types, of expressions and of typed intervals, and one table of their limits."""
+"""Expressions and typed intervals share one class of types and one table of their limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions of angles and clocks, value by value, and as DuckDB gives them; what they prune."""
+"""Functions of angles and clocks, value by value and against DuckDB; and the pruning they allow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What functions give, value by value: as Spark's documentation says, and as DuckDB does where it means the same."""
+"""Results of functions, value by value: as in Spark's documentation, and as in DuckDB where the meaning is the same."""
 
 from __future__ import annotations
 

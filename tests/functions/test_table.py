@@ -1,4 +1,4 @@
-"""Every record of an operator is complete, and true: one walk over the table, whatever is in it."""
+"""Every record of an operator is complete and correct: one test over all records of the table."""
 
 from __future__ import annotations
 

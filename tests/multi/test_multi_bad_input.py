@@ -1,4 +1,4 @@
-"""What a join of many inputs refuses, each with one clear error, and how it goes on after it."""
+"""Input that a join of many inputs refuses, each with one clear error, and how it continues afterwards."""
 
 from __future__ import annotations
 

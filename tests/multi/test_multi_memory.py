@@ -1,4 +1,4 @@
-"""A limit that all steps of a join of many inputs keep together, and the columns that come out."""
+"""A memory limit that all steps of a join of many inputs share, and the columns of the output."""
 
 from __future__ import annotations
 

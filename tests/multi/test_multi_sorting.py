@@ -1,4 +1,4 @@
-"""By what inputs without an order are sorted: along bands, or along keys where bands would hold many more rows."""
+"""How inputs without an order are sorted: along bands, or along keys where bands would retain many more rows."""
 
 from __future__ import annotations
 

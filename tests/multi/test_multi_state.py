@@ -1,4 +1,4 @@
-"""What a join of many inputs holds: the windows, and what reaches across inputs that no conjunct names together."""
+"""The rows that a join of many inputs retains: windows, and bounds across inputs that share no conjunct."""
 
 from __future__ import annotations
 

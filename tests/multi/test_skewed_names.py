@@ -1,4 +1,4 @@
-"""What of a condition can be named as skewed."""
+"""The names in a condition that may be declared as skewed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conditions on how far values of several inputs lie apart: what they hold, by the nulls that columns may have."""
+"""Conditions on the spread of values of several inputs: the state they need, depending on nullable columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Joins of many tables, of which each step joins two on all threads."""
+"""Joins of many tables in steps, each of which joins two tables on all threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compiled blocks where small numbers and common widths show nothing: ends of types, odd widths, memory given back."""
+"""Compiled blocks at the edges: ends of types, odd column widths, and memory that is released."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an operator leaves to the next one of its plan: as good as new, one owner at a time, and little."""
+"""State that a finished operator leaves to the next one of its plan: like new, owned by one operator, and small."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Windows that few stored rows lie in: both sides are passed through in order, and lists used where that is lost."""
+"""Windows of few stored rows: both sides are swept in order, and by lists where they are not in order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an operator does beside joining: room made, given back, and made no more often than it pays."""
+"""An operator's memory: grown in time, released again, and not resized more often than pays off."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The question of a join is one value: equal for equal joins, the same in every process, read back from its bytes."""
+"""The specification of a join is one value: equal for equal joins, in every process, and readable from its bytes."""
 
 from __future__ import annotations
 

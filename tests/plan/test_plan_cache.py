@@ -1,4 +1,4 @@
-"""Plans that are remembered: the same for the same words only, and never changed by an operator that uses one."""
+"""Cached plans: shared only by identical calls, and never changed by an operator that uses one."""
 
 from __future__ import annotations
 

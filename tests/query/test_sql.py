@@ -1,4 +1,4 @@
-"""``ivjoin.sql``: which joins, columns and inputs a query means, and what it refuses."""
+"""``ivjoin.sql``: the joins, columns and inputs that a query means, and the queries that are refused."""
 
 from __future__ import annotations
 

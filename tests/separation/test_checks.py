@@ -1,4 +1,4 @@
-"""Checks of a condition, followed by hand, against the condition evaluated: the same pairs, the same errors."""
+"""Checks of a condition, evaluated one by one, against the whole condition: the same pairs, the same errors."""
 
 from __future__ import annotations
 

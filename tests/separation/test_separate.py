@@ -1,4 +1,4 @@
-"""What separate() finds in a condition: keys, bands with their bounds, filters, residual, guards."""
+"""The parts of a condition that separate() finds: keys, bands with their bounds, filters, residual, guards."""
 
 from __future__ import annotations
 

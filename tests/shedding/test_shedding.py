@@ -1,4 +1,4 @@
-"""Shedding: a subset of the rows, the right ones first, and an honest word on what is missing."""
+"""Shedding: a subset of the rows, in the right order of priority, and an honest report of what is missing."""
 
 from __future__ import annotations
 

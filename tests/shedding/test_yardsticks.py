@@ -1,4 +1,4 @@
-"""The yardsticks of shedding: against exhaustive search, against each other, and as the papers have them."""
+"""The yardsticks of shedding: against exhaustive search, against each other, and against the papers."""
 
 from __future__ import annotations
 

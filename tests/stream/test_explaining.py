@@ -1,4 +1,4 @@
-"""What explain says of inputs that are sorted, in whose words, and how it is drawn."""
+"""What `explain` shows of inputs that are sorted: the terms it uses and how the plan is drawn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conditions that only the residual decides: the band that they imply says which pairs of rows are compared."""
+"""Conditions that only the residual decides: an implied band selects the pairs of rows to compare."""
 
 from __future__ import annotations
 

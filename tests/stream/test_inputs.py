@@ -1,4 +1,4 @@
-"""Files and frames as people have them: each gives the rows of the table that it was made of."""
+"""Files and frames in common use: each gives the rows of the table that it was made from."""
 
 from __future__ import annotations
 

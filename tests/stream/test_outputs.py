@@ -1,4 +1,4 @@
-"""What takes a join's output whole: frames, files, loops; and that it comes once."""
+"""Consumers that take a join's whole output (frames, files, loops), and that the output exists once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What grows with the number of columns, of literals and of parentheses: the work is done once for each."""
+"""Cost by the number of columns, literals and parentheses: the work is done once for each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Threads that join slices: one order, errors in their place, and an end whenever the reader stops."""
+"""Threads that join slices: one order, errors in the right place, and a clean end whenever the reader stops."""
 
 from __future__ import annotations
 

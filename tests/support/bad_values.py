@@ -1,4 +1,4 @@
-"""Values that no argument, or nearly none, has a use for, and every public call with each of its arguments replaced."""
+"""Values that are wrong for nearly every argument, and every public call with each of its arguments replaced."""
 
 from __future__ import annotations
 

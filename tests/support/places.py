@@ -1,4 +1,4 @@
-"""Where the tree lies, and what a Python process of its own needs on its path to import it and what tests share."""
+"""Where the tree lies, and the path that a separate Python process needs to import it and the tests' support."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The typed constructors: which types meet where, and what a comparison with a literal becomes."""
+"""The typed constructors: common types of operands, and what a comparison with a literal becomes."""
 
 from __future__ import annotations
 

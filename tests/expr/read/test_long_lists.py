@@ -1,4 +1,4 @@
-"""Lists of constants that the parser does not see mean what the same lists mean when it reads them."""
+"""Lists of constants that bypass the parser mean the same as lists that it reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text of an expression, read again, has the same text: only the width of a number literal that has no say is lost."""
+"""The text of an expression, parsed again, gives the same text, except for the width of some number literals."""
 
 from __future__ import annotations
 

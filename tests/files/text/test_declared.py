@@ -1,4 +1,4 @@
-"""``ivjoin.csv`` and ``ivjoin.json``: what the caller knows of a text is taken as it is."""
+"""``ivjoin.csv`` and ``ivjoin.json``: declared types and formats of a text file are used as given."""
 
 from __future__ import annotations
 

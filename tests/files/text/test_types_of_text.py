@@ -1,4 +1,4 @@
-"""Types of columns of CSV and JSON lines: no number loses a digit, no time its zone, and no column stops others."""
+"""Types of columns of CSV and JSON lines: no number loses a digit, no time its zone, and no column fails others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Typed intervals as a user meets them: making them, bounds in and out, sets, relations, casts, mistakes."""
+"""The public interface of typed intervals: construction, bounds, sets, relations, casts, mistakes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Aggregates one by one: what they are of, what they refuse, what they are where types end, and what is held."""
+"""Aggregates one by one: accepted arguments, refused ones, ends of types, and state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Aggregates and picks over intervals that contain a point: rows as DuckDB has them, and few places looked at."""
+"""Aggregates and picks over intervals that contain a point: DuckDB's rows, and few index entries visited."""
 
 from __future__ import annotations
 

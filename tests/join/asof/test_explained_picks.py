@@ -1,4 +1,4 @@
-"""What ``explain`` says of the rows that a join holds which picks, beside what it holds."""
+"""What ``explain`` shows of the rows that a picking join stores, compared with what it does store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A limit on memory where left rows wait for what is picked or aggregated: kept, said clearly, and nothing is lost."""
+"""A memory limit while left rows wait for their pick or aggregate: respected, reported, and no row is lost."""
 
 from __future__ import annotations
 

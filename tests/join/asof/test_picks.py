@@ -1,4 +1,4 @@
-"""Joins that pick: what is asked, when rows come out, what is held, and errors."""
+"""Joins that pick: the arguments, the time of emission, the stored rows, and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Joins that pick by text, bytes and long decimals: against a nested loop and DuckDB; what is held; errors."""
+"""Joins that pick by text, bytes and long decimals: against a nested loop and DuckDB; state; errors."""
 
 from __future__ import annotations
 

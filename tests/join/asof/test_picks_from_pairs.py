@@ -1,4 +1,4 @@
-"""Picks by a value that no bound compares: the pairs of two tables, reduced, against every pair of rows."""
+"""Picks by a value without a bound: the pairs of two tables, reduced, against every pair of rows."""
 
 from __future__ import annotations
 

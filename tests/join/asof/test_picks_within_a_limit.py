@@ -1,4 +1,4 @@
-"""Rows that are picked within a limit of memory: columns in files, and sides sorted outside memory, change no row."""
+"""Picks within a memory limit: columns in files and externally sorted sides change no row."""
 
 from __future__ import annotations
 

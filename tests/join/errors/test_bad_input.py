@@ -1,4 +1,4 @@
-"""Bad input: one clear error, an IvjoinError of the right class that says what came and what would do."""
+"""Bad input: one clear error, an IvjoinError of the right class that names the cause and the fix."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A conjunct that reads no column and errs: raised by the first pair that has to evaluate it, and by no other."""
+"""A conjunct without columns that raises: for the first pair that must evaluate it, and for no other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows sorted along a band's expression, those for which it errs first: none is refused, lost or invented."""
+"""Rows sorted along a band's expression, those that raise first: none is refused, lost or invented."""
 
 from __future__ import annotations
 

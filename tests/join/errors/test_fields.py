@@ -1,4 +1,4 @@
-"""Errors carry what a program needs, and belong to the classes that Python has for them."""
+"""Errors carry the fields that a program needs, and derive from Python's matching classes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a newcomer writes by habit of other tools, and the way out that the error names."""
+"""Mistakes that newcomers bring from other tools, and the fix that the error names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A KeyboardInterrupt wherever Python looks for signals: what was called goes on exactly, or refuses."""
+"""A KeyboardInterrupt at every point where Python handles signals: the call continues exactly, or refuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Computed keys of which some row's errs: from then on pairs are decided one by one, whatever is stored meanwhile."""
+"""Computed keys that raise for some row: from then on pairs are decided one by one, whatever is stored later."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One call at a time, its output taken to its end: on every path the same, and what is not kept is refused aloud."""
+"""One call at a time, its output read to the end: checked on every path, with an error otherwise."""
 
 from __future__ import annotations
 

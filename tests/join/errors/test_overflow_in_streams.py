@@ -1,4 +1,4 @@
-"""Differences that overflow for rows of batches long past: what sides have held tells which pairs are looked at."""
+"""Differences that overflow for rows of past batches: the values seen so far decide which pairs are checked."""
 
 from __future__ import annotations
 

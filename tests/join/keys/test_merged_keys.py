@@ -1,4 +1,4 @@
-"""Keys that come out once: which type they have, what they are written by, and which columns a tuple or list names."""
+"""Keys that are emitted once: their type, how output writes them, and which columns a tuple or list names."""
 
 from __future__ import annotations
 

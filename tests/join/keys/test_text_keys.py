@@ -1,4 +1,4 @@
-"""Text that is a piece of the key is kept by the key table alone: every row comes out with its own text."""
+"""Text that is part of the key is stored only in the key table: every emitted row has its own text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys of several ordinals: ends of types, null-safe ones, computed ones that err, and words that make one sum."""
+"""Keys of several ordinals: ends of types, null-safe ones, computed ones that raise, and words with equal sums."""
 
 from __future__ import annotations
 

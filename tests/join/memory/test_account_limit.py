@@ -1,4 +1,4 @@
-"""Memory that is refused: the push is as if it had not been tried, and the join goes on when there is room."""
+"""Memory that is refused: the push has no effect, and the join continues once memory is free."""
 
 from __future__ import annotations
 

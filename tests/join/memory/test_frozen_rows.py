@@ -1,4 +1,4 @@
-"""Rows whose index lies in files: the rows of the join in memory after every step, whatever the keys and join types."""
+"""Rows whose index lies in files: the rows of the join in memory after every step, for all keys and join types."""
 
 from __future__ import annotations
 

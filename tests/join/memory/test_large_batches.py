@@ -1,4 +1,4 @@
-"""Output batches whose text passes what 32-bit offsets can say become smaller batches, in the same order."""
+"""Output batches whose text exceeds 32-bit offsets are split into smaller ones, in the same order."""
 
 from __future__ import annotations
 

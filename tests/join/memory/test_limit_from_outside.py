@@ -1,4 +1,4 @@
-"""The limit seen from outside: a process stays within it and 64 MB, whatever its rows are and however they come."""
+"""The limit measured from outside: a process stays within it plus 64 MB, for all rows and all paths."""
 
 from __future__ import annotations
 

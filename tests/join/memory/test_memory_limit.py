@@ -1,4 +1,4 @@
-"""A limit on memory: refused in time, or spilled, with the rows of the nested loop; and what a caller gets wrong."""
+"""A memory limit: refused in time, or spilled, with the rows of the nested loop; and wrong arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nested columns and dictionaries under a limit: what Arrow holds of them is asked for before it is held."""
+"""Nested columns and dictionaries under a limit: memory that Arrow will use is reserved before it is used."""
 
 from __future__ import annotations
 

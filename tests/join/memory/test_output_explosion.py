@@ -1,4 +1,4 @@
-"""One row that matches very many: output in pieces, made when they are asked for."""
+"""One row with very many matches: output in pieces, made when they are requested."""
 
 from __future__ import annotations
 

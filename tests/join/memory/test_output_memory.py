@@ -1,4 +1,4 @@
-"""Memory of output batches stays as it is while anything refers to it."""
+"""Memory of output batches is unchanged while anything refers to it."""
 
 from __future__ import annotations
 

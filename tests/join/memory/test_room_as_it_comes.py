@@ -1,4 +1,4 @@
-"""What is made as rows come, and given back after them: scratch of a push, and slots of keys."""
+"""Memory that is allocated as rows arrive and released after them: scratch of a push, and slots of keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A folder to spill to that goes, or has no room, at any moment: no row is lost, and none comes twice."""
+"""A spill folder that disappears or fills up at any moment: no row is lost, and none is emitted twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Folders to spill to that are full, read-only or gone, on a file system of their own; and spilled rows elsewhere."""
+"""Spill folders that are full, read-only or deleted, and snapshots of spilled rows whose process has ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Payload in logs: the rows of the join in memory, whatever the columns, and the bytes that were written."""
+"""Payload in logs: the rows of the join in memory, whatever the columns, and the number of bytes written."""
 
 from __future__ import annotations
 

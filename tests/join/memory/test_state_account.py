@@ -1,4 +1,4 @@
-"""``metrics.state_bytes`` against the arrays and buffers that are reached from the operator, whatever comes."""
+"""``metrics.state_bytes`` against the arrays and buffers that are reachable from the operator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stored rows take: at most twice their payload once a window holds many times the rows of a batch."""
+"""Bytes of stored rows: at most twice their payload once a window has many times the rows of a batch."""
 
 from __future__ import annotations
 

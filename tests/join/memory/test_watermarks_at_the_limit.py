@@ -1,4 +1,4 @@
-"""Watermarks that come when an operator holds all that it may: they let rows go, and are not refused."""
+"""Watermarks that reach an operator at its memory limit: they release rows and are not refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When rows come out: matches with the push that made them, unmatched rows as soon as they are decided."""
+"""When rows are emitted: matches with the push that made them, unmatched rows as soon as they are decided."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Expressions that are in order because their columns are: what prunes by them, and what explain says of it."""
+"""Expressions that are ordered because their columns are: the pruning they allow, and what explain shows."""
 
 from __future__ import annotations
 

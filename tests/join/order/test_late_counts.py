@@ -1,4 +1,4 @@
-"""Late rows of each side, where the operator builds its state again."""
+"""Late rows are counted for each side, also after an operator rebuilds its state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Late rows go to a function; metrics count them for each side, and show how late they were."""
+"""Late rows are passed to a function; metrics count them for each side and show how late they were."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows that break a promise: an error, dropped and counted, or joined with what is still there."""
+"""Rows that break a promised order: an error, dropped and counted, or joined with the rows still stored."""
 
 from __future__ import annotations
 

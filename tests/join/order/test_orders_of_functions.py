@@ -1,4 +1,4 @@
-"""Orders and watermarks of a function of a column: conditions over the column prune as far as they say of it."""
+"""Orders and watermarks of a function of a column: conditions over the column prune as far as they allow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an operator says of its later output, against the output that comes later."""
+"""The bounds that an operator reports for its later output, against that output."""
 
 from __future__ import annotations
 

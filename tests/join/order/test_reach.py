@@ -1,4 +1,4 @@
-"""``reach``: an operator learns how far a side has come over several operators that share its rows."""
+"""``reach``: an operator is given how far a side has come when several operators share its rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Differences that no int64 holds: a conjunct whose ends the kernels cannot hold is still asked, and in its place."""
+"""Differences that no int64 represents: a conjunct with such bounds is still evaluated, in its place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``greatest``, ``least`` and ``coalesce`` pass nulls by: every join type, by what is known of the columns' nulls."""
+"""``greatest``, ``least`` and ``coalesce`` skip nulls: every join type, with nullable and non-null columns."""
 
 from __future__ import annotations
 

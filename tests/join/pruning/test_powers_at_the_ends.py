@@ -1,4 +1,4 @@
-"""Powers of infinities, zeros and NaN, as Java has them, hence Spark; and no row is pruned that they make TRUE."""
+"""Powers of infinities, zeros and NaN as in Java, hence Spark; no row for which they are TRUE is pruned."""
 
 from __future__ import annotations
 

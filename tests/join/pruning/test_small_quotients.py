@@ -1,4 +1,4 @@
-"""Decimal quotients that are rounded to 0: what is far larger than the dividends still matches."""
+"""Decimal quotients that round to 0: values far larger than the dividends still match."""
 
 from __future__ import annotations
 

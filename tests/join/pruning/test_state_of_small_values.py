@@ -1,4 +1,4 @@
-"""What is held of values near the least one of their type, and of null-safe keys that hold no null."""
+"""State of values near the least one of their type, and of null-safe keys without nulls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ways to keep rows for ever: after many rows with a small window, the state is about the window."""
+"""After many rows with a small window, the state is about the size of the window: every way to leak rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns without an order that a conjunct of their own side ties to one: they prune, and no row is lost by it."""
+"""Columns without an order that a conjunct of their own side ties to an ordered one: they prune and lose no row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Joins whose residual the compiled probe decides, or in part: the rows that DuckDB's pairs make, in all join types."""
+"""Joins whose residual the compiled probe decides, whole or in part: DuckDB's pairs, for all join types."""
 
 from __future__ import annotations
 

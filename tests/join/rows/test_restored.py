@@ -1,4 +1,4 @@
-"""A join that is saved and restored at random points has the rows of one that runs through."""
+"""A join that is saved and restored at random points gives the rows of an uninterrupted one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Joins over sorted runs, which a store turns to when lists serve it badly: the same rows as ever."""
+"""Joins over sorted runs, the index for stores that lists serve badly: the same rows as with lists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Push by push what a model in plain Python says: rows, late rows and the rows that are held, whatever comes."""
+"""Push by push against a model in plain Python: emitted rows, late rows and stored rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slices of streams that are given up: one operator joins the rows that wait."""
+"""Slices of streams that are abandoned: one operator joins the waiting rows."""
 
 from __future__ import annotations
 

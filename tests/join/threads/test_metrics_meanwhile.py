@@ -1,4 +1,4 @@
-"""Metrics that are read while another thread is at work: an answer, and none that spoils later ones."""
+"""Metrics read while another thread works: a valid answer that does not spoil later ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A limit on memory that threads share: the rows of one thread, within it, and errors where it is too little."""
+"""A memory limit that threads share: the rows of one thread, within the limit, and an error where it is too small."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two threads at one operator: whoever comes second is refused, and nothing crashes, is lost or comes twice."""
+"""Two threads on one operator: the second call is refused, and no row is lost or emitted twice."""
 
 from __future__ import annotations
 

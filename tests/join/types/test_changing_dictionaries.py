@@ -1,4 +1,4 @@
-"""Dictionary columns of which each batch brings another dictionary, as encoders that write piece by piece do."""
+"""Dictionary columns with another dictionary in each batch, as encoders that write piece by piece produce."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns without any value, as a CSV file with a header alone gives them: no type is known, and none is needed."""
+"""Columns without any value, as a CSV file with only a header gives them: no type is known or needed."""
 
 from __future__ import annotations
 

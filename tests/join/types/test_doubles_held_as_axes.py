@@ -1,4 +1,4 @@
-"""Columns of doubles that are an axis: held once, as ordinals, and put out bit by bit as they came."""
+"""Columns of doubles that are an axis: stored once, as ordinals, and emitted bit by bit unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Other systems' objects in, a JoinStream out."""
+"""Objects of other libraries as inputs, a JoinStream as output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dictionaries inside of structs, lists and maps, of which batches bring ever new ones, in every way of a join."""
+"""Dictionaries inside structs, lists and maps that change from batch to batch, on every code path of a join."""
 
 from __future__ import annotations
 

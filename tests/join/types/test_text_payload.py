@@ -1,4 +1,4 @@
-"""Payload of text and bools in the kernels' way and put together by Arrow: the same rows, whatever the join."""
+"""Payload of text and booleans, written by kernels and by Arrow: the same rows for every join."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text meets times of any unit, and times past 2262 meet nanoseconds: all compare as the instants do."""
+"""Text compares with times of any unit, and times past 2262 with nanoseconds: all as instants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns of types that Arrow cannot take rows of (views, run ends), through every way of a join: as plain text is."""
+"""Types whose rows Arrow cannot take (views, run ends), on every code path of a join: rows as of plain text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns of unions: what is null in them, and what they hold that Arrow neither takes nor puts together."""
+"""Union columns: which values are null, and members that Arrow can neither take nor concatenate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""UUIDs meet texts as they are written, wherever the two come together."""
+"""UUIDs compare with text in its canonical form, wherever the two meet."""
 
 from __future__ import annotations
 

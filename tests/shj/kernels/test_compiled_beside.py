@@ -1,4 +1,4 @@
-"""Kernels that another process compiles: before they are needed, or while this one waits for them."""
+"""Kernels compiled by another process: before they are needed, or while this process waits for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The disk cache of compiled kernels: keyed by content, and done without where it cannot be."""
+"""The disk cache of compiled kernels: keyed by content, and skipped where it cannot be used."""
 
 from __future__ import annotations
 

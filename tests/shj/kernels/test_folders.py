@@ -1,4 +1,4 @@
-"""Where object files of kernels lie: for a package in an archive, without a home, without a folder to write to."""
+"""Where object files of kernels are stored: for a package in an archive, without a home, without a writable folder."""
 
 from __future__ import annotations
 

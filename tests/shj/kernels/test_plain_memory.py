@@ -1,4 +1,4 @@
-"""What runs the kernels with bounds looked at does look at them."""
+"""The switch that runs kernels with checked array bounds does check them."""
 
 from __future__ import annotations
 

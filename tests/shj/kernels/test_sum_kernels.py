@@ -1,4 +1,4 @@
-"""Sums of doubles over ranges are those of fractions: exact, and rounded once."""
+"""Sums of doubles over ranges equal sums of fractions: exact, and rounded once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Output batches as Arrow's C data interface has them: each child has its own release, and may be moved out."""
+"""Output batches in Arrow's C data interface: each child has its own release callback and may be moved out."""
 
 from __future__ import annotations
 

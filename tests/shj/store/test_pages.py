@@ -1,4 +1,4 @@
-"""Arrays in pages of their own: what they hold is the process's as long as they are there, and no longer."""
+"""Arrays on pages of their own: they count as the process's memory for as long as they exist, and no longer."""
 
 from __future__ import annotations
 

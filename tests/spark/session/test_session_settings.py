@@ -1,4 +1,4 @@
-"""Settings of a session that decide how it reads and evaluates SQL: followed, or said before the query starts."""
+"""Session settings that decide how Spark reads and evaluates SQL: followed, or refused before the query starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The processes that Python functions run in: what they have loaded, and when they start."""
+"""The processes that Python functions run in: the modules they load, and when they start."""
 
 from __future__ import annotations
 

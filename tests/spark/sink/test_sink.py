@@ -1,4 +1,4 @@
-"""``write_stream`` on Spark: every join type and format, restarts, kills, readers that look on, what follows."""
+"""``write_stream`` on Spark: every join type and format, restarts, kills, concurrent readers, and later queries."""
 
 from __future__ import annotations
 

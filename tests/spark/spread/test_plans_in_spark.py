@@ -1,4 +1,4 @@
-"""Plans that follow a stream, in Spark: a heavy key, restarts, kills, what is said and refused."""
+"""Plans that follow a stream, in Spark: a heavy key, restarts, kills, messages and refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""memory_limit on Spark: a task's and a bucket's operator keep to it, and the rows are those of a join without."""
+"""memory_limit on Spark: the operator of a task or bucket respects it, with the rows of an unlimited join."""
 
 from __future__ import annotations
 

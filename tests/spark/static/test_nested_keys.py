@@ -1,4 +1,4 @@
-"""Structs and arrays as keys of static frames, as Spark's own join has them; what it has not is refused."""
+"""Structs and arrays as keys of static frames, as in Spark's own join; what that does not support is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The order that a joined stream's rows come in: never broken by the model's output, and what follows prunes."""
+"""The order of a joined stream's rows: never broken in the model's output, and later joins prune by it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What streaming joins count, read from a query's progress."""
+"""The counters of streaming joins, read from a query's progress."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conjuncts that the operator cannot evaluate: Spark filters the rows of an inner join by them, other joins refuse."""
+"""Conjuncts that the operator cannot evaluate: Spark filters the rows of an inner join by them, others are refused."""
 
 from __future__ import annotations
 

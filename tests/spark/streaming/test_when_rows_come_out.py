@@ -1,4 +1,4 @@
-"""Every join type, with late rows: what comes out of which micro-batch, by a model, and of all of them, by DuckDB."""
+"""Every join type, with late rows: the rows of each micro-batch by a model, and of all of them by DuckDB."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``to_polars(lazy=True)``: the join runs when the frame is collected, with the columns that are needed."""
+"""``to_polars(lazy=True)``: the join runs when the frame is collected, with only the columns it needs."""
 
 from __future__ import annotations
 

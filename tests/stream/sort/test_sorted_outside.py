@@ -1,4 +1,4 @@
-"""Inputs that do not fit within the limit are sorted outside memory."""
+"""Inputs that exceed the memory limit are sorted in files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What sorting is for: the state of a join of unordered tables is its window, whatever the band."""
+"""Sorted inputs: the state of a join of unordered tables is its window, whatever the band."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random joins that pick, and what a nested loop says of them."""
+"""Random joins that pick, and the rows of a nested loop."""
 
 from __future__ import annotations
 

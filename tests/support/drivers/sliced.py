@@ -1,4 +1,4 @@
-"""Tables that several threads join in slices, and one thread's rows of them."""
+"""Tables that several threads join in slices, and the rows of one thread."""
 
 from __future__ import annotations
 

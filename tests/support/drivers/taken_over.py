@@ -1,4 +1,4 @@
-"""A join in the memory that another one of its plan, over other rows and ended anywhere, has left."""
+"""A join that reuses the memory of an earlier operator of its plan, which had other rows and ended at any point."""
 
 from __future__ import annotations
 

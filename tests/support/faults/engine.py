@@ -1,4 +1,4 @@
-"""Faults of what stands on the kernels: operators, streams, files, routing, many inputs, Spark."""
+"""Faults of the layers above the kernels: operators, streams, files, routing, many inputs, Spark."""
 
 from __future__ import annotations
 

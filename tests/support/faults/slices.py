@@ -1,4 +1,4 @@
-"""Faults of joins in slices: what a slice has, what it owns, and its index step."""
+"""Faults of joins in slices: the rows of a slice, the rows it owns, and its index step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Intervals and values on a grid, and what an operator gives over them."""
+"""Intervals and values on a grid, and an operator's results over them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stores made to search by sorted runs from their first probe on, as they do by themselves after much walking."""
+"""Stores that search by sorted runs from their first probe on, as they otherwise do only after long searches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same join asked otherwise: its inputs exchanged, or a snapshot taken and restored at every step."""
+"""The same join in another form: its inputs exchanged, or a snapshot taken and restored at every step."""
 
 from __future__ import annotations
 

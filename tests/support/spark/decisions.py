@@ -1,4 +1,4 @@
-"""A model of a streaming band join over integer times: which rows are late, what comes out of which micro-batch."""
+"""A model of a streaming band join over integer times: which rows are late, and the output of each micro-batch."""
 
 from __future__ import annotations
 
