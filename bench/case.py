@@ -1,4 +1,4 @@
-"""A benchmark case: two tables, the join asked for, and what a peer needs to say the same in its own words."""
+"""A benchmark case: two tables, the join, and what a peer needs to express it in its own terms."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Case:
 
     @property
     def alone(self) -> bool:
-        """Whether left rows come out alone: a semi or an anti join."""
+        """Whether output rows have left columns only: a semi or an anti join."""
         return self.how in ("left_semi", "left_anti")
 
     @property

@@ -24,7 +24,7 @@ _AXES = {"window": "rows in the window", "live-keys": "keys", "length": "rows a 
 
 
 def pyplot() -> Any:
-    """Return pyplot, with settings by which the same results give the same files."""
+    """Return pyplot, with settings that make equal files of equal results."""
     import matplotlib
 
     matplotlib.use("Agg")

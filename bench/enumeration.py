@@ -93,7 +93,7 @@ class Score:
         return self.exact / self.cases if self.cases else 1.0
 
     def add(self, case: Any, got: Any, want: tuple[Any, Any]) -> None:
-        """One case: the interval that came out and the hull, ``(1, 0)`` for none."""
+        """One case: the resulting interval and the hull, ``(1, 0)`` for an empty one."""
         self.cases += 1
         none = want[0] > want[1]
         if (got.lo, got.hi) == want or (none and got.is_void):

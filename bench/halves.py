@@ -52,7 +52,7 @@ UNARY: dict[str, tuple[Callable[..., Any], Any, Any]] = {
 
 @dataclass(slots=True)
 class HalfScore:
-    """Forward and backward scores of an operator, and cases in which a NaN came out that was not announced."""
+    """Forward and backward scores of an operator, and cases with an unannounced NaN."""
 
     forward: Score = field(default_factory=Score)
     backward: tuple[Score, Score] = field(default_factory=lambda: (Score(), Score()))

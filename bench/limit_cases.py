@@ -1,4 +1,4 @@
-"""What the rows of ``python -m bench.limit`` are, and what is asked of them."""
+"""The rows and the joins of ``python -m bench.limit``."""
 
 from __future__ import annotations
 

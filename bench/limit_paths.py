@@ -1,4 +1,4 @@
-"""The ways in which the rows of ``python -m bench.limit`` come to a join."""
+"""The paths by which the rows of ``python -m bench.limit`` reach a join."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def inputs(rows: int) -> Tables:
 
 
 def by_pairs(tables: Tables, pairs: list[tuple[str, str, str]]) -> tuple[int, int]:
-    """All joins of two inputs, one after the other: rows held at most in any of them, rows out of all."""
+    """All joins of two inputs, one after the other: the most rows stored in any of them, the rows out of all."""
     held = rows = 0
     for left, right, band in pairs:
         stream = band_join(
@@ -99,7 +99,7 @@ def rows_by_duckdb(tables: Tables, condition: str) -> int:
 
 
 def local(rows: int, runs: int, only: str = "", duckdb_too: bool = True) -> list[dict[str, Any]]:
-    """Seconds and rows held of each join in each way; without DuckDB, answers are checked against the cascade's."""
+    """Seconds and stored rows of each join and method; without DuckDB, answers are checked against the cascade's."""
     tables = inputs(rows)
     out = []
     for case, (condition, pairs) in LOCAL.items():

@@ -73,7 +73,7 @@ class Pairs:
 
 
 def over_time(shape: str, rows: int) -> dict[str, Any]:
-    """Rows held after each round, by both ways."""
+    """Rows stored after each round, by both methods."""
     whole, first, second = SHAPES[shape]
     given = {}
     for seed, alias in enumerate("abc"):

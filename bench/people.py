@@ -35,7 +35,7 @@ DAY = 86_400 * 10**6
 
 @dataclass(frozen=True)
 class Task:
-    """A join in the words of each engine; ``columns`` are what comes out, the last one is added up to compare."""
+    """A join in the terms of each engine; ``columns`` are the output, whose last one is summed to compare."""
 
     title: str
     make: Callable[[np.random.Generator, float], tuple[pa.Table, pa.Table]]
@@ -294,7 +294,7 @@ def _sum(batch: pa.RecordBatch) -> int:
 
 
 def run(name: str, engine: str, folder: Path, seconds: float) -> dict[str, Any]:
-    """One task by one engine: seconds, peak megabytes, and what came out."""
+    """One task by one engine: seconds, peak megabytes, and the output."""
     command = [sys.executable, "-m", "bench.people", "--child", name, engine, str(folder)]
     around = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     start = time.perf_counter()

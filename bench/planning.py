@@ -43,7 +43,7 @@ LIMITS = {"planning": 50.0, "bounds of two": 3.0, "bounds of twenty": 100.0}
 
 
 def linear(shift: int) -> str:
-    """Twenty comparisons of sums, of which some share their nodes."""
+    """Twenty comparisons of sums, some of them with shared nodes."""
     parts = [f"l.a >= r.a - {shift + 10}", f"l.a <= r.a + {shift + 10}"]
     for i, n in enumerate("bcdx" * 5):
         parts.append(f"2 * l.{n} + l.a <= 2 * r.{n} + r.a + {shift + 50 + i}")

@@ -42,7 +42,7 @@ _ROWS = 1_000_000
 
 
 def repeated(copies: int) -> Callable[[Iterator[Any]], Iterator[Any]]:
-    """A map stage: each row beside ``copies`` rows of its task drawn at random, as a join puts them side by side."""
+    """A map stage: each row paired with ``copies`` random rows of its task, like the output of a join."""
 
     def make(batches: Iterator[Any]) -> Iterator[Any]:
         import numpy as np

@@ -52,7 +52,7 @@ def band(pairs: int) -> str:
 
 
 def table(case: str, seed: int, rows: int) -> pa.Table:
-    """Rows in no order, of which many have the key 0."""
+    """Rows in no order, many of them with the key 0."""
     rng = np.random.default_rng(seed)
     keys = np.zeros(rows, dtype=np.int64)
     if case == "80 % hot":

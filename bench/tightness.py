@@ -49,7 +49,7 @@ REASONS: dict[tuple[str, str, str], str] = {
 
 
 class Row(NamedTuple):
-    """An operator of a domain with its scores; those of both arguments are one."""
+    """An operator of a domain with its scores; both arguments share one."""
 
     domain: str
     operator: str

@@ -52,7 +52,7 @@ def snake_case(name: str) -> str:
 
 
 def decode(value: Any) -> Any:
-    """An argument or result as Python has it."""
+    """An argument or result as a Python value."""
     if value == "empty":
         return EMPTY
     if value == "entire":

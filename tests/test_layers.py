@@ -1,4 +1,4 @@
-"""The tree is the architecture: imports run one way, and each third-party package has its room."""
+"""The tree is the architecture: imports run one way, and each third-party package is imported in one place."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def room(path: Path) -> str:
 
 
 def room_of(module: str) -> str:
-    """The room of a module, named from below ``ivjoin``."""
+    """The package of a module, named from below ``ivjoin``."""
     return module.partition(".")[0]
 
 

@@ -46,7 +46,7 @@ def _named(rows: int, keys: int, two: bool) -> tuple[pa.Table, pa.Table]:
 
 
 def _two_numbers(rows: int, keys: int) -> tuple[pa.Table, pa.Table]:
-    """The key as two int64 columns, each of which takes some 32 values."""
+    """The key as two int64 columns of about 32 values each."""
     root = int(keys**0.5)
     sides = []
     for table in _plain(rows, keys):

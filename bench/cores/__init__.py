@@ -1,1 +1,1 @@
-"""Joins of tables by number of threads, beside DuckDB and Polars: ``python -m bench.cores``."""
+"""Joins of tables by number of threads, compared with DuckDB and Polars: ``python -m bench.cores``."""

@@ -108,7 +108,7 @@ def loads(plan: HypercubePlan, columns: dict[str, dict[str, np.ndarray]]) -> np.
 
 
 def pushed(tables: Tables, condition: str, views: str) -> tuple[float, int, int]:
-    """Processor seconds, rows out and rows held at most, the inputs in turn; so that all end together."""
+    """Processor seconds, rows out and most rows stored, with inputs alternated so that all end together."""
     op = MultiJoin({a: t.schema for a, t in tables.items()}, condition, views=views)
     rounds = -(-max(t.num_rows for t in tables.values()) // _PUSHED)
     pieces = {

@@ -1,4 +1,4 @@
-"""What a peer is: something that can be asked to run a case's join and hands out its result as Arrow."""
+"""A peer: a system that runs a case's join and returns the result as Arrow."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def create_external(ctx: Any, name: str, table: pa.Table, order: str | None, fol
 
 
 def state_bytes(ctx: Any, sql: str) -> int | None:
-    """The state that the symmetric join reports when it ends, None if the plan has none."""
+    """The state that the symmetric join reports when it ends, None for a plan without one."""
     text = "".join(str(row) for b in ctx.sql(f"EXPLAIN ANALYZE {sql}").collect() for row in b.to_pydict()["plan"])
     found = re.search(r"stream_memory_usage=([\d.]+) ?([KMG]?)", text)
     return int(float(found[1]) * _UNITS[found[2]]) if found else None

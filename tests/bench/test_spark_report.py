@@ -1,4 +1,4 @@
-"""The page of the Spark benchmarks says of each run what its record says."""
+"""The page of the Spark benchmarks reports each run as its record does."""
 
 from __future__ import annotations
 

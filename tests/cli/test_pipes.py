@@ -60,7 +60,7 @@ def started(*arguments: str) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def lines_until(process: subprocess.Popen[bytes], last: bytes) -> int:
-    """How many lines come out until one that begins so."""
+    """The number of lines up to the first that begins so."""
     assert process.stdout is not None
     for n, line in enumerate(os.fdopen(os.dup(process.stdout.fileno()), "rb", 0)):
         if line.startswith(last):

@@ -24,7 +24,7 @@ BUCKET = "s3://plans"
 
 
 class Renaming:
-    """A file system of Arrow's whose rename fails where the name exists, as that of HDFS, or does not."""
+    """An Arrow file system whose rename fails where the name exists (as on HDFS), or does not."""
 
     _one = Lock()  # a name node renames one after the other: it looks and renames in one step
 

@@ -107,7 +107,7 @@ def _between(node: Node, z: tuple[Any, Any]) -> tuple[Node, ...]:
 
 
 def targets(p: Points, a: Interval, b: Interval, rng: random.Random) -> Iterator[tuple[Any, Any]]:
-    """Ranges of results: of one that there is, of two, and of one beside."""
+    """Ranges of results: of one that exists, of two, and of one next to them."""
     values = part(p.values, a, b)[part(p.there, a, b)]
     if p.node.type == BOOL:
         yield rng.choice([(0, 0), (1, 1)])

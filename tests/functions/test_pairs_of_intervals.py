@@ -51,7 +51,7 @@ def folded(ufunc: Any, x: np.ndarray) -> np.ndarray:
 
 
 def hulls(g: Grid) -> tuple[np.ndarray, np.ndarray]:
-    """Least and greatest result of each block; the wrong way round where there is none."""
+    """Least and greatest result of each block; least above greatest where no result exists."""
     dtype = np.float64 if g.values.dtype.kind == "f" else object if g.values.dtype == object else np.int64
     low, high = (np.inf, -np.inf) if dtype is np.float64 else (1 << 70, -(1 << 70)) if dtype is object else (
         np.iinfo(np.int64).max, np.iinfo(np.int64).min)  # fmt: skip
@@ -102,7 +102,7 @@ def check_up(g: Grid, rule: Rule, share: float, rng: random.Random) -> tuple[int
 
 
 def check_down(g: Grid, rule: Rule, share: float, rng: random.Random) -> tuple[int, int]:
-    """Both arguments keep what can give a result that is asked for; how many were tried, how many were hulls."""
+    """Both arguments keep every value that can give a requested result; the numbers of cases and of hulls."""
     assert rule.backward is not None
     (s, t), text = (x.type for x in g.node.args), str(g.node)
     n, m = len(g.first), len(g.second)
@@ -141,7 +141,7 @@ def check(g: Grid, share: float, rng: random.Random) -> tuple[tuple[int, int], t
 
 
 def pairs_of_columns() -> dict[str, Node]:
-    """Each record's operators of two arguments, of which intervals are known."""
+    """Each record's operators of two arguments that have interval rules."""
     out = {}
     for operator in OPERATORS.values():
         for text, node in examples(operator):

@@ -22,7 +22,7 @@ OPEN = "a.k = b.k AND b.k = c.k AND a.t < b.t AND b.t < c.t AND a.v + b.v + c.v 
 
 
 def tables(hot: float = 0.0, kind: pa.DataType | None = None) -> dict[str, pa.Table]:
-    """Rows in no order, of which a share has one key; some keys and times are null."""
+    """Rows in no order, a share of them with one key; some keys and times are null."""
     out = {}
     for seed, alias in enumerate("abc"):
         rng = np.random.default_rng(seed)

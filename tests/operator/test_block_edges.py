@@ -28,7 +28,7 @@ def blocks(request: pytest.FixtureRequest) -> Iterator[bool]:
 
 
 def rows(pushes: list[Push], **options: Any) -> list[tuple[Any, ...]]:
-    """What comes out, in the order of its text."""
+    """The output, sorted by its text."""
     schemas = [next(b for s, b in pushes if s == side).schema for side in ("left", "right")]
     op = SymmetricHashJoin(*schemas, **options)
     out = [b for side, batch in pushes for b in op.push(side, batch)]
@@ -49,7 +49,7 @@ WIDTHS = [*range(1, 18), 20, 23, 24, 31, 32, 33, 40]
 @pytest.mark.nojit
 @pytest.mark.parametrize("width", WIDTHS)
 def test_payload_of_every_width(width: int, blocks: bool) -> None:
-    """From the batch and from the store, some rows of a batch kept and others not, rings gone round."""
+    """From the batch and from the store, with some rows of a batch stored and others not, and rings that wrap."""
     rng = np.random.default_rng(width)
     n, step = 60, 6
     payload = [[bytes(rng.integers(0, 256, width, dtype=np.uint8)) for _ in range(n)] for _ in "lr"]
@@ -77,7 +77,7 @@ def nested(payload: list[list[bytes]], u: list[np.ndarray], n: int) -> list[tupl
 
 
 def same(row: tuple[Any, ...]) -> tuple[Any, ...]:
-    """NaN as one value; a key of -0.0 or 0.0 may come out as either."""
+    """NaN as one value; a key of -0.0 or 0.0 may be emitted as either."""
     key, *others = ("nan" if v != v else v for v in row)
     return (key, *(repr(v) for v in others))
 

@@ -248,7 +248,7 @@ Step = tuple[str, Any]
 
 
 def play(op: SymmetricHashJoin, steps: list[Step]) -> Iterator[tuple[SymmetricHashJoin, Any]]:
-    """One step at a time: the operator (another one after a restore) and what came out; an error ends it."""
+    """One step at a time: the operator (a new one after a restore) and its output; an error ends it."""
     for what, about in steps:
         out: Any = ()
         try:
@@ -285,7 +285,7 @@ QUIETLY_LAST = [PROMISED, OVERFLOWING, ERRING, QUIET, PROMISED]
 
 
 def alone(arguments: dict[str, Any], steps: list[Step]) -> list[Any]:
-    """What the steps give on an operator whose plan nobody else has."""
+    """The output of the steps on an operator with a plan of its own."""
     op = SymmetricHashJoin.from_plan(make_plan(join_spec(NUMBERS, NUMBERS, **arguments)))
     return [out for _, out in play(op, steps)]
 

@@ -36,7 +36,7 @@ def batch(rows: list[dict[str, int | None]]) -> pa.RecordBatch:
 
 
 class Run:
-    """Two streams through a list of plans that grows on the way."""
+    """Two streams through a list of plans that grows meanwhile."""
 
     def __init__(self, seed: int, how: str) -> None:
         self.rng = rng = random.Random(seed)

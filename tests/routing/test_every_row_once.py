@@ -1,4 +1,4 @@
-"""Whatever the layout, every pair and every row that comes out alone leaves one cell, once."""
+"""Whatever the layout, every pair and every unmatched row is emitted by one cell, once."""
 
 from __future__ import annotations
 

@@ -150,7 +150,7 @@ def test_bands_wider_than_a_share_need_few_copies(workers: int, part: float) -> 
 def test_rows_that_match_nothing_are_part_of_the_load(
     n: int, nulls: int, width: int, beta: float, workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Fewer copies are no use where workers that seem to have room are full of such rows."""
+    """Fewer copies do not help where workers with spare capacity are full of such rows."""
     sides = [
         pa.table({"t": pa.array([*np.sort(rng.integers(0, 10 * n, n)).tolist(), *[None] * nulls], pa.int64()),
                   "v": np.arange(n + nulls)})

@@ -78,7 +78,7 @@ def ends(c: Check, left: pa.RecordBatch, right: pa.RecordBatch) -> np.ndarray:
 
 
 def guarded(sep: Separation, left: pa.RecordBatch, right: pa.RecordBatch) -> np.ndarray:
-    """The pairs for which the checks mean something: no node errs that is kept, and every guard holds."""
+    """The pairs for which the checks are meaningful: no remaining node raises, and every guard is TRUE."""
     n = left.num_rows
     good = np.ones(n, dtype=bool)
     for node in (x for c in sep.checks for x in (c.left, c.right) if x is not None):

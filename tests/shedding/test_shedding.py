@@ -263,7 +263,7 @@ def test_a_sample_forgets() -> None:
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("full", ["shed", "raise"])
 def test_unused_keys_take_no_memory_from_rows(full: Any) -> None:
-    """Many keys, few rows at a time: the ids of keys that are gone are taken back before the limit is met."""
+    """Many keys, few rows at a time: ids of unused keys are reclaimed before the limit is reached."""
     schema = pa.schema({"k": pa.int64(), "t": pa.int64()})
     question: dict[str, Any] = {"on": "k", "condition": "abs(l.t - r.t) <= 100", "left_order": "t", "right_order": "t"}
     free, op = (
@@ -290,7 +290,7 @@ def test_unused_keys_take_no_memory_from_rows(full: Any) -> None:
      "CASE WHEN l.u > 3 THEN l.t <= r.t + 2 ELSE l.t <= r.t END"],
 )  # fmt: skip
 def test_rows_go_where_nothing_is_compared_and_after_more_is_promised(condition: str, policy: str) -> None:
-    """Keys alone let no row be told by an axis; a watermark brings in axes when rows have been dropped already."""
+    """With keys alone no axis identifies a row; a watermark adds axes after rows have been dropped."""
     schema = pa.schema({"k": pa.int64(), "t": pa.int64(), "u": pa.int64()})
     limit = {"memory_limit": 400_000, "when_full": Shed(policy)}
     ways = [SymmetricHashJoin(schema, schema, on="k", condition=condition, **given) for given in (limit, {})]

@@ -22,7 +22,7 @@ from ivjoin.conditions.read.fluent import function
 
 
 class Opaque:
-    """An object that says nothing of itself, not even when asked."""
+    """An object without any description: also its ``repr`` raises."""
 
     def __repr__(self) -> str:
         raise RuntimeError("no repr")

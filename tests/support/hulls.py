@@ -36,7 +36,7 @@ def sql(e: Any) -> str:
 
 
 def hull(text: str, box: Box, type_name: str = "int64") -> dict[str, tuple[int, int]] | None:
-    """Least and greatest value of each column among the points where the condition is TRUE; None if there are none."""
+    """Least and greatest value of each column over the points where the condition is TRUE; None without such points."""
     t = pa.type_for_alias(type_name)
     axes = [np.arange(lo, hi + 1) for lo, hi in box.values()]
     grid = np.meshgrid(*axes, indexing="ij")

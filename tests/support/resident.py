@@ -1,4 +1,4 @@
-"""The memory that a process has: malloc's, Arrow's and numpy's alike; and rows of which it may hold too many."""
+"""The memory of a process (malloc's, Arrow's and numpy's alike), and rows that may exceed it."""
 
 from __future__ import annotations
 

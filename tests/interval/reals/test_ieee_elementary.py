@@ -297,7 +297,7 @@ def test_reverse_functions_keep_a_witness(name):
 
 @pytest.mark.parametrize("name", REVERSE)
 def test_reverse_functions_end_at_the_image(name):
-    """An end that was moved inward maps to an end of `c`: no value was kept that could have been cut."""
+    """An end that was moved inward maps to an end of `c`: no removable value remains."""
     function = getattr(iv, name)
 
     @examples(0.5)

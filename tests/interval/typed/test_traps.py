@@ -62,7 +62,7 @@ WIDE = ["decimal(38, 10)", "decimal(38, 38)", "decimal(38, 0)", "decimal(20, 18)
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", ["mul", "div", "rem", "pmod"])
 def test_wide_decimals_keep_both_arguments_of_a_result(name: str) -> None:
-    """Windows at the ends, at powers of ten and beside 0: a result far below a unit of its scale, or of no digit."""
+    """Windows at the ends, at powers of ten and next to 0: a result far below a unit of its scale or of no digit."""
     rng, results = random.Random(name), 0
 
     def window(d: iv.Domain) -> range:

@@ -35,7 +35,7 @@ def op_of(which: str = "last", by: str | list[str] = "t", **change: Any) -> Symm
 
 
 def push(op: SymmetricHashJoin, side: str, *rows: tuple[Any, ...]) -> list[tuple[Any, Any]]:
-    """Push rows; (left time, right payload) of what comes out."""
+    """Push rows; (left time, right payload) of the output."""
     schema = LEFT if side == "left" else RIGHT
     columns = list(zip(*rows, strict=True))
     batch = pa.record_batch([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)

@@ -111,7 +111,7 @@ def fed(op: SymmetricHashJoin, first: list[pa.RecordBatch], then: list[pa.Record
 @pytest.mark.parametrize("first", ["left", "right"])
 @pytest.mark.parametrize("pick", ["last", "first", "nearest"])
 def test_within_a_third_of_what_is_needed(pick: str, first: str, tmp_path: Path) -> None:
-    """All of one side waits for, or is kept for, the other."""
+    """All rows of one side wait for the other side, or are stored for it."""
     condition = "r.t >= l.t" if pick == "first" else None if pick == "nearest" else "r.t <= l.t"
     left, right = stream(6000, 0, 300, 10**6), stream(6000, 1, 300, 10**6)
     both = (left, right) if first == "left" else (right, left)
@@ -138,7 +138,7 @@ def tried(op: SymmetricHashJoin, side: str, b: pa.RecordBatch) -> tuple[Counter[
 
 
 def test_error_names_what_is_full(tmp_path: Path) -> None:
-    """What rows are found by stays in memory, and the error tells how much of it there is, and of which side."""
+    """The index stays in memory; the error reports its size and its side."""
     schema = stream(200, 0, 5, 10)[0].schema
     op = SymmetricHashJoin(schema, schema, **ASOF, pick=LAST, memory_limit=120_000, when_full=Spill(str(tmp_path)))
     taken, said = 0, ""
@@ -190,7 +190,7 @@ def test_files_as_duckdb_joins_them(
 
 
 def test_a_small_right_side_is_read_first_all_the_same(tmp_path: Path) -> None:
-    """Where it takes little of the limit the output is in the order of the left side."""
+    """While it needs a small part of the limit, the output is in the order of the left side."""
     left = pa.table({"k": [1, 2, 1], "t": [9, 1, 5]})
     right = pa.table({"k": [1, 1], "t": [5, 2], "x": ["a", "b"]})
     stream = asof_join(left, right, on="t", by="k", memory_limit="1MB", when_full=Spill(tmp_path))
@@ -199,7 +199,7 @@ def test_a_small_right_side_is_read_first_all_the_same(tmp_path: Path) -> None:
 
 
 def test_a_new_promise_brings_nothing_back(tmp_path: Path) -> None:
-    """What is evaluated anew for a promise that was not declared lies in files again, and no row is lost."""
+    """Values that are evaluated again for an undeclared promise return to files, and no row is lost."""
     left, right = stream(2000, 0, 50, 10**5), stream(2000, 1, 50, 10**5)
     schema = left[0].schema
     asked: dict[str, Any] = {"on": "k", "condition": "r.t <= l.t AND r.id <= l.id + 10", "how": "left",

@@ -92,7 +92,7 @@ def test_constants_without_errors_decide() -> None:
 
 @pytest.mark.parametrize("how", oracle.HOWS)
 def test_rows_wait_for_the_pair_through_a_snapshot(how: str) -> None:
-    """Whichever side comes first, and in batches that each meet nobody."""
+    """Whichever side comes first, and in batches without any partner."""
     op = SymmetricHashJoin(SCHEMA, SCHEMA, on="k", condition="1/0 > 0 AND l.a > r.a", how=how)
     push = lambda side, *values: list(op.push(side, table(*values).to_batches()[0]))  # noqa: E731
     assert push("left", (1, 5), (2, None)) == push("right", (3, 5)) == push("left", (4, 1)) == []

@@ -76,7 +76,7 @@ def test_raised_for_the_pair(condition: str, left: tuple, right: tuple, parts: t
 @pytest.mark.parametrize(("condition", "left", "right", "parts"), ERRING)
 @pytest.mark.parametrize("how", ["full", "left_anti", "right_anti", "inner", "left_semi"])
 def test_no_pair_of_equal_keys_no_error(condition: str, left: tuple, right: tuple, parts: tuple, how: str) -> None:
-    """The row that errs is an unmatched row like any other when it meets nobody."""
+    """Without a partner, the row that would raise is an unmatched row like any other."""
     op = make(condition, how)
     out = pull(op.push("left", batch(left))) + pull(op.push("right", batch((2, *right[1:]))))
     out += pull(op.push("left", batch((3, *left[1:])))) + pull(op.finish())
@@ -145,7 +145,7 @@ def test_large_values_that_do_not_overflow_still_match(ordered: bool) -> None:
 
 
 def test_pruning_hides_an_error_and_causes_none() -> None:
-    """The left's limit row meets nobody that is near; whatever the frontiers say, it is just unmatched."""
+    """The left row at the limit has no partner nearby: whatever the frontiers, it is just unmatched."""
     op = make("l.c + 10 >= r.c AND l.c <= r.c", "full", left_order="c", right_order="c")
     out = pull(op.push("left", batch((1, 0, 0, 5), (2, 0, 0, MAX64))))
     out += pull(op.push("right", batch((1, 0, 0, 7), (3, 0, 0, 100), (4, 0, 0, MAX64 - 1))))

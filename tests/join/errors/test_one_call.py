@@ -343,7 +343,7 @@ def test_different_operators_run_side_by_side(path: str) -> None:
 
 
 def test_the_guard_is_one_object_for_calls_and_output(path: str) -> None:
-    """What is held while a step runs is free again after it, whatever came of it."""
+    """Whatever a step locks is released after it, also after an error."""
     op = operator(path, batch_size=2)
     list(op.push("left", rows(path)))
     out = op.push("right", rows(path))

@@ -88,7 +88,7 @@ def test_a_side_that_has_been_empty_forgets() -> None:
 
 @pytest.mark.parametrize("sign", [1, -1])
 def test_a_sum_of_distances_that_overflows(sign: int) -> None:
-    """Each distance has a value, and their sum has none; the bands of the conjunct refuse the pair."""
+    """Each distance has a value but their sum overflows; the bands of the conjunct reject the pair."""
     t, bits = TYPES["int64"]
     schema = pa.schema({"a": t, "b": t})
     half = sign * 2 ** (bits - 1)

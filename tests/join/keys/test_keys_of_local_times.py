@@ -16,7 +16,7 @@ DAYS = [date(2024, 3, 10), date(2024, 11, 3), None, date(2024, 11, 4)]
 
 
 def instant(at: datetime | date, zone: str) -> datetime:
-    """The earlier of two, and past a gap by as much as the gap is long, as Spark has it."""
+    """The earlier of two instants; in a gap, later by the length of the gap, as in Spark."""
     plain = at if isinstance(at, datetime) else datetime(at.year, at.month, at.day)
     return plain.replace(tzinfo=ZoneInfo(zone), fold=0).astimezone(UTC)
 

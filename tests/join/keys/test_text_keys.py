@@ -81,7 +81,7 @@ def test_every_row_has_its_own_text(keys: str, types: str, how: str) -> None:
 
 
 def test_text_of_keys_that_come_and_go() -> None:
-    """Keys are taken back and the arena is packed anew, while rows still hold some of them."""
+    """Keys are reclaimed and the arena is repacked while rows still refer to some of them."""
     types = {"s": pa.string(), "n": pa.int64(), "b": pa.binary(), "t": pa.int64(), "v": pa.int64()}
     schema = pa.schema(types)
     op = SymmetricHashJoin(

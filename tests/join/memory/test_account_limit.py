@@ -130,7 +130,7 @@ def test_a_caller_may_let_it_grow() -> None:
 
 
 def test_late_rows_and_computed_orders_are_put_back() -> None:
-    """What Python follows of a batch, before the kernels are asked for room, is forgotten with it."""
+    """What Python records of a batch before the kernels reserve memory is dropped with the batch."""
     schema = pa.schema({"k": pa.int64(), "x": pa.float64()})
     order = Order("x", slack=0.5)
     free, op = (
@@ -163,7 +163,7 @@ def test_late_rows_and_computed_orders_are_put_back() -> None:
 
 @pytest.mark.slow
 def test_rebuilt_state_is_complete() -> None:
-    """As for a key that has erred, or a watermark by which rows must be searched from now on, with no room left."""
+    """After a key that raised, or a watermark that needs a search of rows, without memory left."""
     schema = pa.schema({"k": pa.int64(), "t": pa.int64()})
     free, op = (
         SymmetricHashJoin(schema, schema, condition="l.k + 1 = r.k AND l.t * 2 + r.t < 4000", how="full")
@@ -187,7 +187,7 @@ def test_rebuilt_state_is_complete() -> None:
 
 
 def test_rows_out_of_order_in_many_axes_fit_together() -> None:
-    """What schedules of several axes take for a batch is asked for at once: each alone would fit."""
+    """Memory for schedules of several axes is reserved at once for a batch: each alone would fit."""
     names = ("k", "a", "b", "c", "d")
     schema = pa.schema({n: pa.int64() for n in names})
     condition = " AND ".join(f"abs(l.{n} - r.{n}) <= 5" for n in names[1:])

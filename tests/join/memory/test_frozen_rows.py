@@ -190,7 +190,7 @@ def test_row_groups_behind_the_frontier_are_skipped(tmp_path: Path, monkeypatch:
 @pytest.mark.one_in(5)
 @pytest.mark.parametrize("seed", range(4))
 def test_found_are_those_with_the_hash(seed: int, tmp_path: Path) -> None:
-    """Against a dictionary: any batches, with rows that leave, hashes alike in many bits, and blocks that are gone."""
+    """Against a dictionary: any batches, evicted rows, hashes that share many bits, and deleted blocks."""
     rng = np.random.default_rng(seed)
     rows = FrozenRows(Files(str(tmp_path)), [pa.int64(), pa.string()], 1, 16)
     there: dict[int, tuple[int, int]] = {}  # number: hash, value

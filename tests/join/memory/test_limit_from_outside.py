@@ -35,7 +35,7 @@ soak = pytest.mark.soak
      pytest.param("push; shed", 2_000_000, 1.0, marks=soak)],
 )  # fmt: skip
 def test_the_process_stays_within(name: str, rows: int, share: float, tmp_path: Path) -> None:
-    """At half of what the join needs, with the rows of the join in memory; ``run`` compares what comes out."""
+    """At half of what the join needs, with the rows of the join in memory; ``run`` compares the output."""
     found = run(name, rows, tmp_path, share)
     assert found["found"] > 0
     assert found["over"] <= found["limit"] + BEYOND

@@ -184,7 +184,7 @@ def test_a_join_of_tables_within_a_limit(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_full_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No room when a file is made or grows: one clear error, and the batch can be pushed again once there is."""
+    """A full disk when a file is made or grows: one clear error, and the batch can be pushed again later."""
     rng = np.random.default_rng(6)
     free = SymmetricHashJoin(SCHEMA, SCHEMA, **WINDOW)
     op = SymmetricHashJoin(SCHEMA, SCHEMA, **WINDOW, memory_limit=100_000, when_full=Spill(tmp_path))
@@ -280,7 +280,7 @@ def child(way: str, limit: int, rows: int, window: int, kill: bool = False, fold
 @needs_resident
 @pytest.mark.parametrize("way", ["raise", "spill"])
 def test_the_process_stays_within(way: str) -> None:
-    """Half of what the join needs, and no more than 64 MB over it, seen from outside."""
+    """Half of what the join needs, and at most 64 MB over it, measured from outside."""
     peak, found = child(way, 14_000_000, 1_200_000, 300_000)
     assert peak <= 14_000_000 + 64_000_000
     assert (found == -1) == (way == "raise")
@@ -296,7 +296,7 @@ def test_a_killed_process_leaves_nothing(tmp_path: Path) -> None:
 @needs_resident
 @pytest.mark.soak
 def test_the_process_stays_within_through_ten_million_rows() -> None:
-    """At about half of what the join needs, and at three tenths, where most of the index lies in files."""
+    """At about half of what the join needs, and at three tenths, with most of the index in files."""
     need, exact = child("raise", 2_000_000_000, 10_000_000, 1_000_000)
     assert need > 100_000_000
     for limit in (need // 2, need * 3 // 10):

@@ -52,7 +52,7 @@ def same(a: Any, b: Any) -> bool:
 @pytest.mark.parametrize("kind", [*PAYLOADS])
 @pytest.mark.parametrize("blocks", [True, False])
 def test_what_a_user_holds_of_the_output_never_changes(kind: str, how: str, blocks: bool) -> None:
-    """Batches, columns, slices, NumPy's views, held for a while and let go in any order while the join goes on."""
+    """Batches, columns, slices and NumPy views, referenced and then released in any order while the join continues."""
     rng = np.random.default_rng(7)
     fed, held, rows = pushes(kind, 40), [], 0
     with in_blocks(blocks):
@@ -74,7 +74,7 @@ def test_what_a_user_holds_of_the_output_never_changes(kind: str, how: str, bloc
 
 @needs_blocks
 def test_batches_may_be_released_in_another_thread() -> None:
-    """Batches are let go in another thread than the one whose join made them, and no two have the same memory."""
+    """Batches are released in another thread than the joining one, and no two share memory."""
     done: queue.Queue[Any] = queue.Queue(8)
     errors, rows = [], [0] * 3
 

@@ -53,7 +53,7 @@ def in_turn(kind: str, keys: int) -> Iterator[tuple[int, np.ndarray, pa.RecordBa
 
 
 def played(op: SymmetricHashJoin, pushes: Iterator[tuple[int, np.ndarray, pa.RecordBatch]]) -> None:
-    """Push batches, and compare the pairs with those of a loop over rows of equal keys."""
+    """Push batches, and compare the pairs with a loop over rows of equal keys."""
     found: Counter[tuple[int, int]] = Counter()
     rows: list[dict[int, list[int]]] = [defaultdict(list), defaultdict(list)]
     for p, key, batch in pushes:

@@ -31,7 +31,7 @@ FAULTS: dict[str, tuple[dict[str, Any], int]] = {
 
 
 class Failing:
-    """Calls of the system, of which those behind the first so many fail."""
+    """System calls that fail after the first so many."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
         self.calls, self.left = 0, 1 << 60

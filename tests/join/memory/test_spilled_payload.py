@@ -164,7 +164,7 @@ def test_evicted_rows_free_their_part_of_the_file(tmp_path: Path) -> None:
 
 
 def test_a_log_is_what_was_written(tmp_path: Path) -> None:
-    """Against bytes in memory: any pieces, in any order, after the front is gone."""
+    """Against bytes in memory: any pieces, in any order, after the front has been deleted."""
     rng = np.random.default_rng(6)
     log = logs.Log(Files(str(tmp_path)), 777)
     whole, low = b"", 0

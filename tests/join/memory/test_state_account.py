@@ -29,7 +29,7 @@ def buffers_of(array: pa.Array) -> Iterator[pa.Buffer]:
 
 
 def reachable(root: Any, without: set[int]) -> dict[int, int]:
-    """Address -> bytes of each array and buffer that is reached from an object, those of ``without`` apart."""
+    """Address -> bytes of each array and buffer reachable from an object, except those of ``without``."""
     found: dict[int, int] = {}
     seen = set()
     stack = [root]

@@ -36,7 +36,7 @@ def test_the_ratio_is_on_the_page(tmp_path):
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("text", [True, False], ids=["text", "words"])
 def test_memory_is_freed_after_a_burst(text: bool) -> None:
-    """A window that was large for a while takes little more afterwards than one that never was."""
+    """A window that was large for a while needs hardly more memory afterwards than one that never was."""
     kind = pa.string() if text else pa.int64()
     schema = pa.schema({"k": pa.int64(), "t": pa.int64(), "name": kind})
 

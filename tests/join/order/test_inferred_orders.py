@@ -94,7 +94,7 @@ def test_it_prunes_like_a_declared_order(name: str) -> None:
 
 
 def test_the_axis_in_order_is_the_primary_one() -> None:
-    """A band over a column without order beside one whose order is inferred: rows lie in the order of the latter."""
+    """A band over a column without order next to one with an inferred order: rows are stored in the latter order."""
     condition = (
         "l.v BETWEEN r.v - 500000 AND r.v + 500000 AND "
         "floor(l.a / 60) BETWEEN floor(r.a / 60) - 1 AND floor(r.a / 60) + 1"

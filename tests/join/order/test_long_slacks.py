@@ -37,7 +37,7 @@ def batch(values: list[Any], t: pa.DataType) -> pa.RecordBatch:
 
 
 def dropped(t: pa.DataType, order: Order, batches: list[list[Any]]) -> tuple[int, int]:
-    """Late rows, and rows that come out of a left join whose other side is empty."""
+    """Late rows, and the output of a left join whose other side is empty."""
     schema = pa.schema({"a": t})
     op = SymmetricHashJoin(schema, schema, condition="l.a = r.a", how="left", left_order=order, on_late="drop")
     rows = 0

@@ -68,7 +68,7 @@ def test_rows_are_those_of_duckdb(text: str, how: str, monkeypatch: pytest.Monke
 
 
 def held(text: str, how: str, t: pa.DataType) -> int:
-    """The most rows held after a push, once some have come, of 20,000 a side."""
+    """The most rows stored after a push, warm-up aside, of 20,000 a side."""
     schema = pa.schema([pa.field("a", t, nullable=False), pa.field("w", t), pa.field("x", t)])
     op = SymmetricHashJoin(schema, schema, condition=text, how=how, left_order="a", right_order="a")
     most = 0

@@ -53,7 +53,7 @@ LIMITS = {"1e0": 1.0, "-1e0": -1.0, "0e0": 0.0, "CAST('NaN' AS DOUBLE)": nan, "C
 
 @pytest.mark.parametrize("constant", [False, True], ids=["a column", "a constant"])
 def test_values(constant: bool) -> None:
-    """Whatever stands beside a value, and whether the exponent is a constant."""
+    """Alone and among other values, with a constant exponent and with a column."""
     for y in VALUES:
         scope = Scope(pa.schema({"a": pa.float64(), "b": pa.float64()}), pa.schema([]))
         as_text = "CAST('NaN' AS DOUBLE)" if y != y else f"CAST('{y}' AS DOUBLE)"

@@ -21,7 +21,7 @@ def batch(t: pa.DataType, falls: bool, nullable: bool) -> pa.RecordBatch:
 
 
 def pushed(types: list[pa.DataType], condition: str, how: str, falls: bool, nullable: bool) -> tuple[int, int]:
-    """The most rows held, and the rows that came out."""
+    """The most rows stored, and the output."""
     sides = [batch(t, falls, nullable) for t in types]
     order = Order("t", descending=falls)
     op = SymmetricHashJoin(

@@ -24,7 +24,7 @@ def batch(value: Any, schema: pa.Schema = INT) -> pa.RecordBatch:
 
 
 def play(op: SymmetricHashJoin, steps: list[tuple[str, Any]], schema: pa.Schema = INT) -> Counter[tuple[Any, ...]]:
-    """What comes out of pushes of one row each, advances and an end. ``("right!", v)`` is an advance of column a."""
+    """The output of pushes of one row each, advances and an end. ``("right!", v)`` is an advance of column a."""
     out = []
     for side, value in steps:
         if side.endswith("!"):
@@ -53,7 +53,7 @@ def test_rows_short_of_the_end_are_dropped_all_the_same() -> None:
 
 
 def test_a_sum_of_two_columns_is_waited_for() -> None:
-    """Of ``r.a + r.b`` nothing can be said in its own type once it may overflow; the condition subtracts each."""
+    """``r.a + r.b`` has no bounds in its own type once it may overflow; the condition subtracts each."""
     two = pa.schema({"a": pa.int64(), "b": pa.int64()})
     bounds = {"b": (HALF, TOP)}
     op = SymmetricHashJoin(two, two, condition="l.a - r.a - r.b <= l.b", right_order="a", right_bounds=bounds)
@@ -63,7 +63,7 @@ def test_a_sum_of_two_columns_is_waited_for() -> None:
 
 @pytest.mark.parametrize("declared", ["bounds", "watermark", "order"])
 def test_row_outside_any_promise_is_refused(declared: str) -> None:
-    """``a + b`` overflows, so that nobody can tell whether it lies in its bounds; ``50 - a - b`` does not."""
+    """``a + b`` overflows, so its bounds decide nothing; ``50 - a - b`` does not overflow."""
     two = pa.schema({"a": pa.int64(), "b": pa.int64()})
     options = {"bounds": {"right_bounds": {"a + b": (0, 10)}}, "order": {"right_order": "a + b"}}.get(declared, {})
     op = SymmetricHashJoin(two, two, condition="l.a - r.a - r.b <= 0", **options)

@@ -100,7 +100,7 @@ TIED = "r.b <= l.b AND r.a <= r.b"
 
 
 def asked(text: str, monkeypatch: pytest.MonkeyPatch, n: int = 100) -> tuple[int, list[int]]:
-    """How often Python is asked for bounds in n pushes of 500 rows a side, and the rows held after each two."""
+    """How often Python computes bounds in n pushes of 500 rows a side, and the rows stored after every two."""
     schema = pa.schema({"k": pa.int64(), "a": pa.int64(), "b": pa.int64()})
     op = SymmetricHashJoin(schema, schema, on="k", condition=text, left_order="a", right_order="a")
     times = [0]

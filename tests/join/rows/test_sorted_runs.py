@@ -171,7 +171,7 @@ def test_a_large_batch_turns_to_runs_on_its_way(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize(("how", "count"), [("inner", 4), ("full", 5), ("left_semi", 4), ("right_anti", 0)])
 def test_a_large_batch_near_the_end_of_a_type_gives_each_pair_once(how: str, count: int) -> None:
-    """Where a difference may overflow each pair is decided by Python, and no index by bands is turned to on the way."""
+    """Where a difference may overflow, Python decides each pair, and the store does not change to an index by bands."""
     end = -(2**63)
     left = pa.table({"a": [end + 8, end + 8, end + 2, end + 3, end + 30]})
     right = pa.table({"a": [end + 8, end + 4]})

@@ -184,7 +184,7 @@ class Life:
         return pa.record_batch(columns, schema=self.schema)
 
     def pairs(self, batches: Iterator[pa.RecordBatch]) -> Pairs:
-        """The numbers of the rows that came out, each seen to be what went in."""
+        """The numbers of the output rows, after a check that each equals its input row."""
         out: Pairs = Counter()
         for b in batches:
             b.validate(full=True)
@@ -267,7 +267,7 @@ def test_late_rows_of_every_type(kind: str, how: str) -> None:
 @pytest.mark.parametrize("how", HOWS)
 @pytest.mark.parametrize("keys", ["none", "int", "text"])
 def test_rows_far_out_of_order_go_when_they_are_decided(how: str, keys: str) -> None:
-    """Nearly every row waits in the schedules of those that came out of order."""
+    """Nearly every row waits in the schedules for rows out of order."""
     Life(f"far {how} {keys}", type="int32", how=how, keys=keys, slack=200, rough=200).live(15, [1, 20, 40])
 
 
@@ -284,7 +284,7 @@ def test_a_snapshot_at_every_step(how: str) -> None:
 @pytest.mark.parametrize("residual", [False, True])
 @pytest.mark.parametrize("batch_size", [1, 3])
 def test_small_scratch_for_many_matches(how: str, residual: bool, batch_size: int) -> None:
-    """A row has more matches than the scratch for pairs has room for."""
+    """A row has more matches than fit into the scratch for pairs."""
     for keys in ("none", "int", "text"):
         life = Life(
             f"small {how} {residual} {keys}", how=how, keys=keys, residual=residual, batch_size=batch_size, type="int16"
@@ -308,7 +308,7 @@ def test_sorted_runs_in_the_middle_of_a_life(how: str, residual: bool) -> None:
 
 @pytest.mark.slow
 def test_rings_grow_wrap_and_shrink() -> None:
-    """Bursts, and then little for long."""
+    """Bursts, followed by long stretches of few rows."""
     for seed in range(2):
         life = Life(f"bursts {seed}", type="int64", how=HOWS[seed], keys="int", slack=0, plain=True)
         life.live(12, [300])

@@ -44,7 +44,7 @@ def in_order(plan: JoinPlan, s: int, batch: pa.RecordBatch, falls: bool) -> pa.R
 
 
 def probe_of(plan: JoinPlan) -> list[int]:
-    """The sides that may probe: rows of the other one come out alone only where both do."""
+    """The sides that may probe: unmatched rows of the other side need both sides' unmatched rows."""
     how = plan.how
     return [p for p in (0, 1) if how.single != 1 - p and (not how.owes(1 - p) or how.owes(p))]
 

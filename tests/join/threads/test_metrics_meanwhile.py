@@ -53,7 +53,7 @@ def test_a_schedule_that_begins_meanwhile(monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.parametrize("at", [0, 1])
 def test_rows_that_arrive_meanwhile(at: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is counted while memory grows is not taken for what is held afterwards."""
+    """A count taken while memory grows is not reported afterwards."""
     op, plain = operator(), operator()
     batches: list[tuple[str, pa.RecordBatch]] = [("left", batch(1, 50)), ("right", batch(2, 50))]
     for o in (op, plain):

@@ -41,7 +41,7 @@ def held(op: SymmetricHashJoin, side: int) -> type:
 
 
 def bits_out(batches: list[pa.RecordBatch]) -> dict[int, int | None]:
-    """The bits of ``t`` of each row that came out, by its number."""
+    """The bits of ``t`` of each output row, by its number."""
     out: dict[int, int | None] = {}
     for b in batches:
         values = np.frombuffer(b.column("t").buffers()[1], np.uint64)[b.column("t").offset :]
@@ -96,7 +96,7 @@ def test_doubles_are_emitted_unchanged(how: str, limit: Any, odd: float | None) 
 
 
 def test_batch_with_negative_zero_reserves_for_all_rows() -> None:
-    """Rows around the end of the ring, of which some have gone, keep their values as their column moves."""
+    """Rows around the end of the ring, some of them evicted, keep their values as their column moves."""
     op = SymmetricHashJoin(SCHEMA, SCHEMA, condition="l.t <= r.t AND l.t >= r.t", how="left", left_order="t",
                            right_order="t")  # fmt: skip
     want: dict[int, int | None] = {}

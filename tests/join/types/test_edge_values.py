@@ -91,7 +91,7 @@ def test_which_errors_go_unseen(
 
 
 def test_the_driver_tells_a_lost_row_an_invented_one_and_a_missing_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it compares with is asked for: an answer that is wrong in each way is a difference."""
+    """The comparison works: an answer that is wrong in each possible respect is a difference."""
     job = Job("int64", "l = r", "unordered", "inner", compiled=False)
     pairs = [(5, 5), (5, 6)]
     assert check(job, pairs) == []

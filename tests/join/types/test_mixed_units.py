@@ -36,7 +36,7 @@ OPERATORS = {
 
 
 def values(mine: str, theirs: str) -> list[int | None]:
-    """Ticks: the ends of both types and what lies beside them, values that are equal across the units, and null."""
+    """Ticks: the ends of both types and their neighbours, values that are equal across the units, and null."""
     (t, per), (u, other) = TYPES[mine], TYPES[theirs]
     (low, high), there = ((-(2**31), 2**31 - 1) if x == pa.date32() else (LOW, HIGH) for x in (t, u))
     ends = [end * other // per for end in there]

@@ -69,7 +69,7 @@ KINDS: dict[str, Callable[[list[int]], pa.Array]] = {
 
 
 def batch(kind: str, number: int, rows: int = ROWS) -> pa.RecordBatch:
-    """Rows of which nearly each has values of its own, as a slice of a longer batch."""
+    """Rows with mostly distinct values, as a slice of a longer batch."""
     at = list(range(number * rows - 1, (number + 1) * rows + 1))
     column = KINDS[kind]([*at])
     return pa.record_batch({"t": pa.array(at), "k": pa.array([x % 2 for x in at]), "v": column}).slice(1, rows)

@@ -167,7 +167,7 @@ def test_short_text(values: list[str | None], monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_large_batch_comes_in_large_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The pairs' scratch grows with what comes out."""
+    """The scratch for pairs grows with the output."""
     monkeypatch.setenv(blocks.VARIABLE, "1")
     n = 60_000
     batch = pa.record_batch({"k": np.arange(n), "s": pa.array([f"row {i}" for i in range(n)])})

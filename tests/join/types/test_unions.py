@@ -14,7 +14,7 @@ WORDS = ["a", None, "b", "c", None, "d"]
 
 
 def union(mode: str, words: list[str | None], encode: Any = lambda a: a) -> pa.UnionArray:
-    """Words of which every other one is of the second type."""
+    """Words, every other one of the second type."""
     n = len(words)
     codes = pa.array([i % 2 for i in range(n)], pa.int8())
     if mode == "sparse":

@@ -62,7 +62,7 @@ def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The functions of which an object file is made."""
+    """The functions that an object file is made from."""
     made: list[Any] = []
     make = building.object_of
     monkeypatch.setattr(building, "object_of", lambda *about: made.append(about[0]) or make(*about))
@@ -276,7 +276,7 @@ def test_so_does_another_version(owner: Any, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.usefixtures("folder")
 def test_bounds_are_checked_by_numba(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A kernel of words has none; one of arrays is compiled in this process, with the checks."""
+    """A kernel of words has no checks; one of arrays is compiled in this process, with them."""
     monkeypatch.setattr(numba.config, "BOUNDSCHECK", 1)
     assert compiling._words(total, I8(IN2, IO1)) is None
     assert compiling._words(quarter, I8(I8)) is not None

@@ -17,7 +17,7 @@ LITTLE = 8 << 20  # bytes that something else may take meanwhile
 
 
 def held() -> int:
-    """The process's bytes, without those that malloc keeps of arrays that are gone, whatever ran here before."""
+    """The process's bytes, without those that malloc retains from freed arrays of earlier tests."""
     give_back()
     return own_memory()
 

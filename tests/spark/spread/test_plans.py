@@ -107,7 +107,7 @@ class Stream:
 
 
 def drawn(rng: random.Random, slack: int) -> list[Rows]:
-    """Micro-batches whose heavy keys change on the way."""
+    """Micro-batches whose heavy keys change over time."""
     out: list[Rows] = []
     at, hot, number = [rng.randint(-20, 20)] * 2, rng.randrange(4), 0
     for _ in range(rng.randint(4, 9)):
@@ -230,7 +230,7 @@ def test_each_row_once_at_length(how: str, tmp_path: Path, often: pytest.MonkeyP
 
 
 def steady(rng: random.Random, n: int, begin: int, length: int, heavy: float) -> list[Row]:
-    """Rows in order of t, a part of which has key 7, the others one of 1,000."""
+    """Rows in order of t; some have key 7, the others one of 1,000 keys."""
     times = np.sort(begin + np.array([rng.random() for _ in range(n)]) * length).astype(int)
     return [(7 if rng.random() < heavy else rng.randrange(1000), int(t), i) for i, t in enumerate(times)]
 

@@ -74,7 +74,7 @@ def test_a_driver_killed_when_a_plan_was_written(spark: Any, tmp_path: Path) -> 
 def test_a_micro_batch_done_again_follows_the_plans_it_followed(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its commit is taken away, and with it what the state's commit said."""
+    """Its commit is deleted, and with it the record in the state's commit."""
     script = Script(spark, tmp_path, lambda a, b: follow(a, b, tmp_path, how="left_semi"), ROWS, ROWS)
     for b in range(4):
         script.add(left=piece(0, b), right=piece(1, b))

@@ -1,4 +1,4 @@
-"""Plans that follow a stream, kept in an object store: the files, and a query that is killed and started again."""
+"""Plans that follow a stream, in an object store: the files, and a query that is killed and restarted."""
 
 from __future__ import annotations
 

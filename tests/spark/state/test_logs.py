@@ -41,7 +41,7 @@ class Bucket:
         self.counts: list[dict[str, int]] = []
 
     def turn(self, rows: tuple[pa.Table, pa.Table]) -> int:
-        """The rows that come out."""
+        """The output."""
         frames, called = packed(rows)
         assert called
         assert not list(self.function((0, None), iter(frames), self.log))
@@ -80,7 +80,7 @@ def forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("forget", [False, True])
 def test_a_small_micro_batch_over_a_large_window_writes_little(forget: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """30,000 live rows a side, 100 at a time: the state of the window is some 300 times what a micro-batch brings."""
+    """30,000 live rows a side, 100 at a time: the state of the window is about 300 times a micro-batch."""
     one, rows, step = Bucket(), 0, 100
     ends = [WIDTH, *range(WIDTH + step, WIDTH + 60 * step, step)]
     begin = 0
@@ -130,7 +130,7 @@ def test_the_key_of_the_log_is_absent_however_pandas_has_it(absent: Any) -> None
 
 
 def test_the_two_groups_of_a_bucket_meet_in_one_task(spark: Any) -> None:
-    """Spark's hash is that of the label with either, and it sorts null first."""
+    """Spark's hash is the label's in both cases, and Spark sorts null first."""
     labels = sorted({*bucket_labels(64), *range(-50, 50), 2**31 - 1, -(2**31)})
     assert all(murmur3_of_int(second_key(x), murmur3_of_int(x)) == murmur3_of_int(x) for x in labels)
     both = [(label, part) for label in labels for part in (second_key(label), None)]

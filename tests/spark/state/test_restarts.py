@@ -54,7 +54,7 @@ Function = Callable[[tuple[Any, ...], Iterator[pd.DataFrame], Any], Iterator[pd.
 
 
 def stateful(spec: JoinSpec) -> Function:
-    """Both groups of a bucket, one call after the other, as Spark has it."""
+    """Both groups of a bucket, one call after the other, as in Spark."""
     function = BucketFunction(spec, BUCKETS, Results(most_rows=0))
 
     def play(key: tuple[Any, ...], frames: Iterator[pd.DataFrame], held: Any) -> Iterator[pd.DataFrame]:

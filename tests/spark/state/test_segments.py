@@ -105,7 +105,7 @@ def test_join_types_come_out_of_state_as_the_model_says(
 
 
 def test_joins_without_a_name_stand_in_one_query(rocksdb: Any, tmp_path: Path) -> None:
-    """One behind another, and beside a third; stopped and started, when they are observed under other names."""
+    """One after another, and next to a third; stopped and restarted, under other observation names."""
 
     def join(a: Any, b: Any) -> Any:
         once = band(a, b, how="inner", backend="transformWithState").selectExpr("k", "t", "t_right AS u")

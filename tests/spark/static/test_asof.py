@@ -42,7 +42,7 @@ def table(given: list[tuple[Any, ...]], schema: pa.Schema) -> pa.Table:
 
 
 def wanted(left: pa.Table, right: pa.Table, direction: str, tolerance: float | None) -> dict[int, set[Any]]:
-    """For each trade the quotes of which any one may come."""
+    """For each trade, the quotes that are all valid answers."""
     out = {}
     for t in left.to_pylist():
         near = []

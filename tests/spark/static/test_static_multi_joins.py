@@ -101,7 +101,7 @@ def test_an_input_has_the_name_of_a_column_that_others_are_joined_by(frames: dic
 
 @pytest.mark.parametrize("on_late", ["raise", "drop", "join"])
 def test_a_row_outside_of_its_bounds_ends_the_query(frames: dict[str, Any], on_late: str) -> None:
-    """Pruning goes by bounds: rows would be lost, as many as the way of joining happens to prune."""
+    """Pruning relies on bounds: rows would be lost, as many as the join happens to prune."""
     for bounds in ({"a": {"id": (0, 80)}}, {"c": {"j": (1, 9)}}):
         joined = ivjoin.spark.multi_join(frames, CONDITIONS["one class"], bounds=bounds, workers=4, on_late=on_late)
         with pytest.raises(Exception, match="LateRowError"):
@@ -112,7 +112,7 @@ def test_a_row_outside_of_its_bounds_ends_the_query(frames: dict[str, Any], on_l
 
 
 def test_rows_that_a_cast_makes_equal_may_come_in_any_order(spark: Any) -> None:
-    """Spark sorts by doubles, of which one stands for several bigints."""
+    """Spark sorts by doubles, and one double represents several bigints."""
     big = 2**53
     tables = {
         "q": pa.table({"x": pa.array([float(big), float(big + 2)]), "id": [0, 1]}),

@@ -199,7 +199,7 @@ def test_aliases_of_streams_in_columns_and_text(spark: Any, tmp_path: Path) -> N
     ("x + 5", "2 * x"), ("ts + INTERVAL 1 DAY", "ts - INTERVAL 1 HOUR"),
 ])  # fmt: skip
 def test_orders_of_moved_columns(spark: Any, tmp_path: Path, left_order: str, right_order: str) -> None:
-    """Buckets without rows of their own learn how far the column itself has come: all but the last rows come out."""
+    """Buckets without rows of their own follow the column itself: all but the last rows are emitted."""
     rng = random.Random(8)
     moved = pa.schema([("k", pa.int64()), ("x", pa.int64()), ("ts", pa.timestamp("us", "UTC")), ("v", pa.int64())])
 
@@ -356,7 +356,7 @@ def test_the_lagging_stream_of_a_union_loses_no_row(spark: Any, tmp_path: Path) 
 
 @pytest.mark.parametrize("backend", [BACKENDS[0], pytest.param(BACKENDS[1], marks=pytest.mark.soak)])
 def test_a_watermark_may_be_set_again_behind_the_join(spark: Any, tmp_path: Path, backend: str) -> None:
-    """Beside those of the inputs, but for ``transformWithState``, where the inputs have orders instead."""
+    """In addition to those of the inputs; with ``transformWithState`` the inputs have orders instead."""
     from pyspark.sql import functions as F
 
     def join(a: Any, b: Any) -> Any:

@@ -65,7 +65,7 @@ def test_rows_come_out_in_the_first_micro_batch_that_decides_them(spark: Any, tm
 @pytest.mark.parametrize("how", HOWS)
 @pytest.mark.parametrize("restored", [0.0, 0.5, 1.0], ids=["kept", "now and then restored", "always restored"])
 def test_buckets_decide_as_the_model_does(how: str, restored: float) -> None:
-    """The same without Spark, over more draws: three buckets, their operators kept in memory or read back."""
+    """The same without Spark, over more draws: three buckets, with operators in memory or read back."""
     spec = spec_for(how, 65536)
     for seed in range(8):
         rng = random.Random(seed)

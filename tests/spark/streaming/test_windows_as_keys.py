@@ -38,7 +38,7 @@ KINDS: dict[str, tuple[Any, timedelta]] = {
 
 
 def test_windows_are_evicted_as_spark_evicts_them(spark: Any, tmp_path: Path) -> None:
-    """The values of Spark's own suite: 1, 2 without a partner come out when no row of their window can come."""
+    """The values of Spark's own suite: unmatched 1 and 2 are emitted once no row of their window can arrive."""
 
     def join(a: Any, b: Any) -> Any:
         return windowed(a, KINDS["tumbling"][0]).band_join(

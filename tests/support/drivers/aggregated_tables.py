@@ -65,7 +65,7 @@ def expected(matches: list[dict[str, Any]], by: str) -> dict[str, Any]:
 
 
 def check(seed: int, given: Given | None = None) -> str:
-    """One random join by one to sixteen threads; the name of what joined it. ``given``: as for the picks."""
+    """One random join by one to sixteen threads; the name of the code path. ``given``: as for the picks."""
     rng, draw = np.random.default_rng(seed), random.Random(seed)
     names = draw.choice(["near", "far", "text", "none"])
     condition = draw.choice([c for c in CONDITIONS if c or names != "none"])

@@ -100,7 +100,7 @@ def rank(x: Any) -> tuple[int, Any]:
 
 
 def play(job: Job, pairs: list[Pair]) -> tuple[list[pa.RecordBatch], tuple[int, int]]:
-    """What comes out, and how often each left and right row went in."""
+    """The output, and how often each left and right row was pushed."""
     schema = pa.schema({"k": pa.int64(), "a": arrow_type(job.type)})
     options: dict[str, Any] = {"condition": condition(job).sql, "how": job.how, "on": "k" if job.keyed else None}
     here, _, mode = job.mode.partition(" ")
@@ -205,7 +205,7 @@ def as_numbers(column: pa.Array) -> list[Any]:
 
 
 def differences(job: Job, pairs: list[Pair]) -> list[str]:
-    """What is wrong in a run of some pairs, none of which errs or which is alone."""
+    """What is wrong in a run of several pairs that do not raise, or of a single pair."""
     matches = [truth(condition(job), p) for p in pairs]
     errs = None in matches
     try:

@@ -53,12 +53,12 @@ def row_is_dropped(path: Path, pair: Pair) -> bool:
 
 
 def refused_by_another_band(path: Path, pair: Pair) -> bool:
-    """The band of another conjunct refuses it, wherever that stands; of ``<>`` there is none."""
+    """The band of another conjunct rejects it, wherever that stands; ``<>`` has no band."""
     return any(len(c.columns()) == 2 and c.op != "<>" for c in _others(path, pair))
 
 
 def product_by_its_root(path: Path, pair: Pair) -> bool:
-    """A product, or the sum of such: its band is that of the root."""
+    """A product, or a sum of products: its band is the root's."""
     return path[0].op == "*" and all(len(x.columns()) == 2 for x in path[0].args)
 
 
@@ -72,7 +72,7 @@ def narrow_sum(path: Path, pair: Pair) -> bool:
 
 
 def other_operation(path: Path, pair: Pair) -> bool:
-    """What is not a sum, difference, ``abs`` or cast, beside something that bounds the pair."""
+    """Anything but a sum, difference, ``abs`` or cast, next to something that bounds the pair."""
     plain = {*SUMS, "abs", "cast"}
     return path[0].op not in plain and bool(path[0].columns()) and any(e.op in CHOICES for e in path[1:])
 

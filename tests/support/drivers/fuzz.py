@@ -40,7 +40,7 @@ ROUND = 200  # joins of one seed
 
 
 def as_tables(case: Case, turn: int) -> None:
-    """Through ``band_join``, as tables of which one or both have no declared order."""
+    """Through ``band_join``, as tables; one or both have no declared order."""
     kept = (("left", "right"), ("right",), ("left",))[turn % 3]
     with at_once(turn):
         check(bare(case, *kept), run_tables)
@@ -55,7 +55,7 @@ def sorted_outside(case: Case, turn: int) -> None:
 
 
 def in_files(case: Case, number: int) -> None:
-    """With less memory than a step takes, or little more; the rest in files of small pieces."""
+    """With less memory than a step needs, or hardly more; the rest in files of small pieces."""
     limit = (12_000, 20_000, 40_000)[number % 3]
     script = tuple(e for e in case.script if e[0] != "snapshot")  # to be restored without a limit
     with small_files() as folder:

@@ -50,7 +50,7 @@ def answers(
     left: Sequence[Row], right: Sequence[Row], how: str, meets: Sequence[Callable[[Row, Row], bool]],
     asked: dict[str, tuple[str, str]], order: Callable[[Row], Any],
 ) -> dict[int, tuple[Any, ...]]:
-    """What comes out for each left row, by its ``i``."""
+    """The output for each left row, by its ``i``."""
     out = {}
     for a in left:
         partners = [b for b in right if all(f(a, b) for f in meets)]

@@ -71,7 +71,7 @@ class Given:
 
 
 def check(what: str, kind: str, seed: int, folder: Path) -> str:
-    """One random join of ``KINDS``; the name of what joined it."""
+    """One random join of ``KINDS``; the name of the code path."""
     draw = random.Random(f"{what} {kind} {seed}")
     with small_slices(draw):
         return CHECKS[what](seed, Given(kind, draw, folder))

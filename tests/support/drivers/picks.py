@@ -61,7 +61,7 @@ def distance(a: Any, b: Any) -> tuple[int, Any]:
 
 
 def partners(q: Question) -> dict[int, set[int]]:
-    """For each left row's ``id`` those right ``rid`` of which any one may come; an empty set for none."""
+    """For each left row's ``id``, the set of valid right ``rid``; empty for an unmatched row."""
     out: dict[int, set[int]] = {}
     by = [q.by] if isinstance(q.by, str) else q.by
     which = q.which
@@ -249,7 +249,7 @@ TYPES = (
 
 
 def _worded(rng: random.Random, t: pa.DataType, n: int, nulls: float) -> pa.Array:
-    """Values of a type of which a few compare in ways that go wrong easily."""
+    """Values of a type, among them a few whose comparison is error-prone."""
     value_type = t.value_type if pa.types.is_dictionary(t) else t
     if pa.types.is_decimal(value_type):
         sizes = (0, 5, 10**18, 10**25, 10**25 + 1)

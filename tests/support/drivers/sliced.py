@@ -38,7 +38,7 @@ def both(left: pa.Table, right: pa.Table, threads: int = 3, **options: Any) -> t
 
 
 def all_ended() -> bool:
-    """Whether no thread is at work, at once or soon: nobody waits for them."""
+    """Whether no thread is at work, now or shortly after: the caller does not wait for threads."""
     end = time.monotonic() + 20
     while at_work() and time.monotonic() < end:
         time.sleep(0.005)

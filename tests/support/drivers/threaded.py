@@ -45,7 +45,7 @@ def small_slices(seed: int) -> Iterator[None]:
 
 @contextmanager
 def small_memory(seed: int) -> Iterator[None]:
-    """Ever so little of what waits for its slice may do so in memory."""
+    """Only a minimum of the rows that wait for their slice may do so in memory."""
     rng = random.Random(seed)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(memory, "_LEAST", 1)

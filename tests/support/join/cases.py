@@ -76,7 +76,7 @@ class Case:
 
     @property
     def merged(self) -> list[str]:
-        """Columns that come out once."""
+        """Columns that are emitted once."""
         return (
             []
             if self.names and isinstance(self.on, list) and isinstance(self.on[0], tuple)
@@ -190,7 +190,7 @@ def type_text(t: pa.DataType) -> str:
 
 
 def common_type(a: pa.DataType, b: pa.DataType) -> pa.DataType:
-    """The type of a merged key column: that of both, or the wider of the two, a dictionary's values."""
+    """The type of a merged key column: the common type or the wider one, for dictionaries their values'."""
     if a == b:
         return a
     a = a.value_type if pa.types.is_dictionary(a) else a
@@ -211,7 +211,7 @@ class Broken(AssertionError):
 
 
 def outputs(case: Case, batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """What comes out, each batch checked against the promises on batches."""
+    """The output, after a check of each batch against the promises on batches."""
     for batch in batches:
         assert 0 < batch.num_rows <= case.batch_size, f"a batch of {batch.num_rows} rows, batch_size {case.batch_size}"
         assert batch.schema.equals(schema), f"a batch of schema {batch.schema}, announced {schema}"
@@ -221,7 +221,7 @@ def outputs(case: Case, batches: Iterator[pa.RecordBatch], schema: pa.Schema) ->
 
 @dataclass(frozen=True)
 class Run:
-    """What a run gave: the output, the final metrics, and the rows retired before the end was told."""
+    """The result of a run: the output, the final metrics, and the rows retired before the end was announced."""
 
     table: pa.Table
     metrics: Any

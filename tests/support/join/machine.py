@@ -1,4 +1,4 @@
-"""What the machine does, in Python: the operations on which the trap table turns, and values beside an edge."""
+"""Machine arithmetic in Python: the operations of the trap table, and the neighbours of edge values."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ class Model:
         return late
 
     def push(self, p: int, rows: list[Row]) -> Pairs | None:
-        """What comes out; None if a row is late and may not be."""
+        """The output; None if a row is late although none may be."""
         before = list(self.edges[p])
         late = [self._late(p, row) for row in rows]
         if any(late) and self.q.on_late == "raise":

@@ -80,7 +80,7 @@ def band(draw: Draw, kind: Kind) -> Term | None:
 
 @st.composite
 def plain_cases(draw: Draw, max_rows: int = 60 if SOAK else 24) -> Case:
-    """A join of two inputs, the promises kept."""
+    """A join of two inputs that keep their promises."""
     kind, key = KINDS[draw(st.sampled_from(BANDS))], KINDS[draw(st.sampled_from(KEYS))]
     windows = [(draw(st.integers(0, 12)), draw(st.sampled_from((1, 2, 4)))), draw(st.sampled_from(((0, 100), (3, 8))))]
     left, right = (PlainSide(draw, key, kind, draw(st.integers(0, max_rows)), windows) for _ in "lr")

@@ -400,7 +400,7 @@ def script(draw: Draw, left: SideDraw, right: SideDraw) -> list[Event]:
 
 @st.composite
 def cases(draw: Draw, max_rows: int = ROWS) -> Case:
-    """Any join of two small inputs, the promises kept."""
+    """Any join of two small inputs that keep their promises."""
     common = draw(st.booleans())
     ka, kb = (
         KINDS[k] for k in (draw(st.sampled_from([(p, p) for p in PLAIN])) if common else draw(st.sampled_from(BANDS)))

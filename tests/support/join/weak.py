@@ -13,7 +13,7 @@ Columns = dict[str, np.ndarray]
 
 
 def ints(n: int) -> Columns:
-    """One row a unit, ascending; a small random offset, a width, a word and a bounded column beside it."""
+    """One row a unit, ascending, with a small random offset, a width, a word and a bounded column."""
     rng = np.random.default_rng(n)
     return {
         "a": np.arange(n) + 1000, "x": rng.integers(0, 50, n), "w": rng.integers(0, 21, n),
@@ -67,7 +67,7 @@ def falling(n: int) -> Columns:
 
 
 def grouped(n: int) -> Columns:
-    """A column without order but with declared bounds, beside one in order."""
+    """A column without order but with declared bounds, next to an ordered one."""
     c = ints(n)
     return {**c, "u": c["a"] - c["k"]}
 

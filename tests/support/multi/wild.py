@@ -49,7 +49,7 @@ ALONE = ["{a}.k > 0", "{a}.s LIKE 'a%'", "{a}.g IS NULL", "{a}.f <> 1.0", "{a}.k
 
 
 def pools(rng: np.random.Generator) -> list[list[Any]]:
-    """A few values for each column between id and ts, of which all inputs of a case have some."""
+    """A few values for each column between id and ts, shared by all inputs of a case."""
     every: list[list[Any]] = [
         [-1, 0, 1, 2], _TEXT, _WHOLE, _UNSIGNED, _REAL, _REAL, [_DAY + dt.timedelta(i) for i in range(5)],
         [Decimal(v) / 4 for v in range(-6, 6)], [True, False],

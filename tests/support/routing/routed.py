@@ -1,4 +1,4 @@
-"""Cells joined each by itself, only what is owned kept; and random layouts, wilder than any planner would make."""
+"""Cells joined one by one, with only the rows they own; and random layouts, wilder than any planner's."""
 
 from __future__ import annotations
 

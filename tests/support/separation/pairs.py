@@ -296,7 +296,7 @@ class Author:
         return rng.choice(shapes)()
 
     def tight(self) -> Node:
-        """A two-sided float expression compared with the very value it has at one row, or the one beside it."""
+        """A two-sided float expression compared with its value at one row, or with a neighbour of it."""
         rng = self.rng
         x, y = rng.choice(self.lefts), rng.choice(self.rights)
         if rng.random() < 0.5:

@@ -19,7 +19,7 @@ class StreamFailed(AssertionError):
 
 
 def worker_error(text: str) -> str:
-    """What a Python worker said, out of Spark's report of a failed query."""
+    """A Python worker's message, out of Spark's report of a failed query."""
     at = text.find("Traceback (most recent call last)")
     return text if at < 0 else text[at:].split("SQLSTATE")[0].split("=== Streaming Query ===")[0]
 

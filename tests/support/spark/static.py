@@ -19,7 +19,7 @@ N = 900
 
 
 def table(seed: int, hot: float = 0.0, keys: int = 60, n: int = N) -> pa.Table:
-    """Rows of which a share has the key "0"; some keys and places are null."""
+    """Rows, a share of them with the key "0"; some keys and places are null."""
     rng = np.random.default_rng(seed)
     k = np.where(rng.random(n) < hot, 0, rng.integers(1, keys, n)) if keys > 1 else np.zeros(n, dtype=np.int64)
     x = rng.integers(0, 2000, n)
