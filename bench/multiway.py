@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -23,10 +22,11 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
+from bench.papers.common import put
 from bench.runner import RESULTS, save
 from ivjoin import band_join, multi_join
 
-__all__ = ["main", "page", "rows_by_duckdb"]
+__all__ = ["main", "rows_by_duckdb"]
 
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks-multiway.md"
 KEYS = 10_000
@@ -139,15 +139,7 @@ def local(rows: int, runs: int, only: str = "", duckdb_too: bool = True) -> list
 # -- the page --------------------------------------------------------------------------------------------------------
 
 
-def page(path: Path, records: list[dict[str, Any]]) -> None:
-    """Put the tables between the marks of a page."""
-    text = path.read_text() if path.exists() else "<!-- tables -->\n<!-- end of tables -->\n"
-    marks = re.compile(r"(<!-- tables -->\n).*?(<!-- end of tables -->)", re.DOTALL)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(marks.sub(lambda m: m[1] + _tables(records) + m[2], text))
-
-
-def _tables(records: list[dict[str, Any]]) -> str:
+def _lines(records: list[dict[str, Any]]) -> list[str]:
     own = [r for r in records if r["kind"] == "multiway"]
     ways = list(dict.fromkeys(r["way"] for r in own))
     out = [f"Three inputs of {own[0]['rows']:,} rows: processor seconds, and in parentheses the greatest number of "
@@ -159,7 +151,7 @@ def _tables(records: list[dict[str, Any]]) -> str:
         of = {r["way"]: r for r in own if r["case"] == case}
         cells = [f"{of[w]['seconds']:.2f}" + (f" ({of[w]['held']:,})" if of[w]["held"] else "") for w in ways]
         out.append(f"| {case} | {of['pairs']['rows_out']:,} | " + " | ".join(cells) + " |")
-    return "\n".join([*out, ""]) + "\n"
+    return out
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -177,7 +169,7 @@ def main(argv: list[str] | None = None) -> int:
         p.error("--no-duckdb goes with --only, since the page shows DuckDB")
     records = local(args.rows, args.runs)
     save(Path(args.out), records)
-    page(Path(args.page), records)
+    put(Path(args.page), "tables", _lines(records))
     return 0
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import time
 from pathlib import Path
 from typing import Any
@@ -20,10 +19,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from bench.papers.common import put
 from bench.runner import RESULTS, save
 from ivjoin.routing import LoadReport, simulate
 
-__all__ = ["main", "page", "sides"]
+__all__ = ["main", "sides"]
 
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks-routing.md"
 WORKERS = (8, 48, 64, 200)
@@ -111,19 +111,11 @@ def main(argv: list[str] | None = None) -> int:
                         options = {"on": on, "condition": condition, "how": how, "workers": workers}
                         run(join, left, right, scheme, None, band, **options)
     save(Path(args.out), records)
-    page(Path(args.page), records)
+    put(Path(args.page), "tables", _lines(records))
     return 0
 
 
-def page(path: Path, records: list[dict[str, Any]]) -> None:
-    """Put the tables between the marks of a page."""
-    text = path.read_text() if path.exists() else "<!-- tables -->\n<!-- end of tables -->\n"
-    marks = re.compile(r"(<!-- tables -->\n).*?(<!-- end of tables -->)", re.DOTALL)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(marks.sub(lambda m: m[1] + _tables(records) + m[2], text))
-
-
-def _tables(records: list[dict[str, Any]]) -> str:
+def _lines(records: list[dict[str, Any]]) -> list[str]:
     rows = f"{records[0]['rows']:,}"
     out = []
     for join, title in (("keys", "Equal keys alone"), ("keys and band", "Equal keys and a band")):
@@ -161,7 +153,7 @@ def _tables(records: list[dict[str, Any]]) -> str:
         f"geometric mean and {over.max():.2f} at most. For keys alone, the copies are at most {max(copied):.2f} times "
         "the least copies of any plan with the same load."
     )]  # fmt: skip
-    return "\n".join([*out, ""]) + "\n"
+    return out
 
 
 if __name__ == "__main__":

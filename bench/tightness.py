@@ -21,12 +21,12 @@ import numpy as np
 
 from bench import halves, operators, vectors
 from bench.enumeration import EDGES, Operator, Score, edge_spans, sampled, score_backward, score_forward, spans
+from bench.papers.common import put
 from ivjoin import interval as iv
 
 __all__ = ["REASONS", "Row", "main", "measure", "rows", "vector_counts"]
 
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks-intervals.md"
-BEGIN, END = "<!-- tables of bench.tightness -->", "<!-- end of the tables -->"
 
 # Where an interval may be wider than the hull, and why. A test checks that everything else is exact.
 REASONS: dict[tuple[str, str, str], str] = {
@@ -184,13 +184,6 @@ def _vector_table(counts: dict[str, tuple[int, int]]) -> list[str]:
     return [*out, "", f"{passed:,} of {total:,} vectors pass."]
 
 
-def write(lines: list[str]) -> None:
-    """Write the tables between their marks in the page."""
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    _, _, after = rest.partition(END)
-    PAGE.write_text("\n".join([before + BEGIN, "", *lines, "", END + after]), encoding="utf-8")
-
-
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.tightness", description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="fewer cases, and do not write the page")
@@ -202,7 +195,7 @@ def main(argv: list[str] | None = None) -> int:
     lines = [*_table(measured), "", *_reasons(), "", *_vector_table(vector_counts())]
     print("\n" + "\n".join(lines[len(measured) + 3 :]))
     if not args.quick:
-        write(lines)
+        put(PAGE, "tables", ["", *lines])
     return 1 if any(r.forward.lost or r.backward.lost for r in measured) else 0
 
 

@@ -48,14 +48,14 @@ def test_the_tables() -> None:
 
 def test_the_tables_are_written_between_their_marks(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
     page = tmp_path / "page.md"
-    page.write_text(f"before\n{tightness.BEGIN}\nold\n{tightness.END}\nafter\n")
+    page.write_text("before\n<!-- tables -->\nold\n<!-- end of tables -->\nafter\n")
     monkeypatch.setattr(tightness, "PAGE", page)
     row = tightness.Row("int4", "add", *tightness.measure(operators.integers("int4")[0], 3, random.Random(1)))
     monkeypatch.setattr(tightness, "rows", lambda n, samples: iter([row]))
     assert tightness.main([]) == 0
     text = page.read_text()
-    assert text.startswith(f"before\n{tightness.BEGIN}\n\n| domain | operator |")
-    assert text.endswith(f"{tightness.END}\nafter\n")
+    assert text.startswith("before\n<!-- tables -->\n\n| domain | operator |")
+    assert text.endswith("<!-- end of tables -->\nafter\n")
     assert "| int4 | add | 100 % | 9 | 100 % |" in text
     assert "old" not in text
     assert "2,218 of 2,218 vectors pass." in capsys.readouterr().out
