@@ -268,7 +268,7 @@ def test_no_module_hides_a_public_name() -> None:
     assert not {room(path) for path in modules()} & set(ivjoin.__all__)
 
 
-def test_public_names_are_all_there() -> None:
+def test_public_names_exist() -> None:
     import ivjoin
 
     assert set(dir(ivjoin)) == set(ivjoin.__all__)

@@ -279,7 +279,7 @@ def test_a_stopped_join_leaves_nothing_behind(tmp_path: Path, files: tuple[str, 
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_stopped_before_all_of_it_is_loaded(tmp_path: Path, number: signal.Signals) -> None:
+def test_interrupted_while_modules_load(tmp_path: Path, number: signal.Signals) -> None:
     script = tmp_path / "command.py"
     # stands for whoever presses the keys while the command's modules are imported
     script.write_text(
@@ -351,7 +351,7 @@ def test_explain_names_options_of_the_command_line(files: tuple[str, str], capsy
     assert "left_order" not in said
 
 
-def test_progress_where_there_is_no_terminal(
+def test_progress_without_a_terminal(
     tmp_path: Path, files: tuple[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(progress, "_EVERY_LINE", 0.0001)

@@ -126,7 +126,7 @@ def test_two_named_pipes(tmp_path: Path, kind: str) -> None:
 
 
 @needs_named_pipes
-def test_what_a_pipe_cannot_give(tmp_path: Path) -> None:
+def test_formats_that_cannot_be_read_from_a_pipe(tmp_path: Path) -> None:
     pipe = tmp_path / "l.parquet"
     os.mkfifo(pipe)
     with pytest.raises(FileError, match="Parquet cannot be read from the pipe .*its schema is at the end"):
@@ -232,7 +232,7 @@ def test_empty_file_and_a_header_only(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_few_rows_are_there_for_their_reader_at_once(tmp_path: Path) -> None:
+def test_a_few_rows_reach_their_reader_at_once(tmp_path: Path) -> None:
     """Less than what a buffer of standard output holds, while the input does not end."""
     right = written(tmp_path / "r.parquet", table(10))
     sink = pa.BufferOutputStream()

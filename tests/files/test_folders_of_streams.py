@@ -59,7 +59,7 @@ def test_folders_are_columns(tmp_path: Path, ending: str) -> None:
     assert sorted(rows, key=repr) == sorted([(k, n, s) for n, s in parts for k in (1, 2)], key=repr)
 
 
-def test_what_cannot_be_widened_names_files_column_and_types(tmp_path: Path) -> None:
+def test_types_that_cannot_be_widened_are_refused_with_files_column_and_types(tmp_path: Path) -> None:
     write(tmp_path / "1.arrows", pa.table({"k": [1]}))
     write(tmp_path / "2.arrows", pa.table({"k": ["x"]}))
     with pytest.raises(FileError, match=r"'k' is int64 in '.*1\.arrows' and string in '.*2\.arrows'"):

@@ -77,7 +77,7 @@ def test_a_file_is_written_once(place: str) -> None:
 
 
 @pytest.mark.one_in(7)
-def test_of_writers_at_once_one_wins(place: str) -> None:
+def test_one_of_several_concurrent_writers_wins(place: str) -> None:
     """The files are larger than what a file system writes at once."""
     made(place)
     folders = [once_folder("routing_dir", place) for _ in range(4)]
@@ -194,7 +194,7 @@ def test_places_without_atomic_writes(text: str, said: str) -> None:
     ("s3://plans/x", "s3fs", "s3"), ("s3a://plans/x", "s3fs", "s3"), ("gs://plans/x", "gcsfs", "gcs"),
     ("abfs://plans@account/x", "adlfs", "azure"),
 ])  # fmt: skip
-def test_a_package_that_is_not_there(text: str, package: str, extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_named(text: str, package: str, extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "fsspec.core", None)
     said = rf"for which this Python lacks the package {package} \(.*\): pip install 'ivjoin\[{extra}\]', where the "
     said += "worke"

@@ -143,7 +143,7 @@ def test_open_parquet_files(folder: Path, memory_map: bool) -> None:
         assert ivjoin.band_join(file, ROWS, on="k").write_parquet("other.parquet") > 0
 
 
-def test_what_polars_scans(folder: Path) -> None:
+def test_files_that_polars_scans(folder: Path) -> None:
     pl = pytest.importorskip("polars")
     for i in range(6):
         shutil.copy("g.parquet", f"many {i}.parquet")

@@ -59,7 +59,7 @@ def test_error_of_a_constant_is_raised_for_all_inputs(tmp_path: Path, how: str) 
                      "-o", str(tmp_path / "out.parquet")]) == 2  # fmt: skip
 
 
-def test_what_is_skipped_on_one_side_skips_on_the_other(tmp_path: Path) -> None:
+def test_row_groups_skipped_on_one_side_let_the_other_side_skip(tmp_path: Path) -> None:
     left = store(tmp_path / "l.parquet", pa.table({"a": [1, 50, 90], "b": [1, 500, 900]}), 1)
     right = store(tmp_path / "r.parquet", pa.table({"a": [1, 40, 80], "b": [2, 3, 4]}), 1)
     kept = reachable_row_groups(left, right, condition="l.a <= r.a + 10 AND l.a >= r.a - 10 AND l.b < r.b")

@@ -31,7 +31,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["a.parquet", ""])
-def test_what_has_been_read_is_let_go_of(folder: Path, name: str) -> None:
+def test_batches_are_released_after_they_are_read(folder: Path, name: str) -> None:
     size = (folder / "a.parquet").stat().st_size
     begin, most, rows = pa.total_allocated_bytes(), 0, 0
     files = open_files(str(folder / name))

@@ -126,7 +126,7 @@ def test_late_rows() -> None:
         assert op.metrics.late["a"] == op.metrics.late_rows == 2
 
 
-def test_nulls_where_none_are_promised() -> None:
+def test_nulls_in_columns_promised_without_nulls() -> None:
     strict = pa.schema([pa.field("k", pa.int64(), nullable=False)])
     op = MultiJoin({"a": strict, "b": strict}, "a.k = b.k")
     with pytest.raises(SchemaError, match="column 'k' of input 'a' is declared not nullable"):
@@ -153,7 +153,7 @@ def test_an_operator_is_not_copied(take: Any) -> None:
             take(op)
 
 
-def test_snapshots_that_are_none() -> None:
+def test_bytes_that_are_not_a_snapshot() -> None:
     op = MultiJoin(ABC, JOINED)
     good = op.snapshot()
     for bad in (b"", b"IVJOINSN" + good[8:], good[:-1] + bytes([good[-1] ^ 1]), 5):

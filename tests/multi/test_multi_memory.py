@@ -268,7 +268,7 @@ def test_columns_of_the_output(seed: int) -> None:
     assert some.read_all().sort_by(order).equals(whole.read_all().select(names).sort_by(order))
 
 
-def test_columns_that_are_not_there() -> None:
+def test_unknown_columns_are_refused() -> None:
     t = pa.table({"k": [1], "ts": [2]})
     for columns, said in (
         (["a.k"], "columns contains 'a.k', which the output does not have: a_k, a_ts, b_k, b_ts"), ([], "at least one"),

@@ -61,7 +61,7 @@ def second_opinion(given: dict[str, pa.Table], condition: str) -> Counter[tuple[
     pytest.param(WIDE, 0.3, None, "t", id="wide bands and a hot key", marks=pytest.mark.soak),
     pytest.param(OPEN, 0.0, None, "k", id="bands with one end"),
 ])  # fmt: skip
-def test_what_holds_fewer_rows_is_taken(
+def test_the_order_with_the_smaller_state_is_chosen(
     keys_early: None, condition: str, hot: float, kind: pa.DataType | None, by: str
 ) -> None:
     given = tables(hot, kind)

@@ -96,7 +96,7 @@ def test_one_input_bounds_another_through_a_third_that_has_no_order(views: Any) 
     assert op.metrics.state_rows == 0, op.metrics
 
 
-def test_an_end_decides_what_only_later_rows_could_meet() -> None:
+def test_the_end_of_an_input_evicts_rows_that_only_its_later_rows_could_match() -> None:
     op = MultiJoin(dict.fromkeys("abc", SCHEMA), CHAIN, orders=dict.fromkeys("abc", "ts"))
     list(op.push("a", only(1, 0, 100)))
     list(op.finish("b"))
@@ -106,7 +106,7 @@ def test_an_end_decides_what_only_later_rows_could_meet() -> None:
     assert op.output_bounds() == {}
 
 
-def test_watermarks_bounds_and_what_they_promise() -> None:
+def test_watermarks_bounds_and_output_bounds() -> None:
     op = MultiJoin(dict.fromkeys("abc", SCHEMA), CHAIN, bounds={"c": {"ts": (0, 500)}}, orders={"a": "ts"})
     assert op.output_bounds()["a_ts"] == (-20, 500)
     list(op.push("a", only(1, 100, 400)))
@@ -182,7 +182,7 @@ def test_a_bound_passes_from_the_first_input_to_the_last(order: str, turned: boo
     assert f"so a.ts >= {first - 250} through e, d, c and b " in text
 
 
-def test_what_reaches_up_to_nan_may_be_nan() -> None:
+def test_bounds_that_include_nan_allow_nan() -> None:
     x = build.column("left", "x", FLOAT64)
     assert hull(x, (0, NAN_ORDINAL)).may_nan
     assert not hull(x, (0, NAN_ORDINAL - 1)).may_nan
@@ -203,7 +203,7 @@ def test_a_small_table_that_ends_bounds_a_stream() -> None:
     assert stream.metrics.state_rows == 0
 
 
-def test_equal_questions_share_what_follows_from_them() -> None:
+def test_equal_calls_share_one_specification() -> None:
     schema = pa.schema({"k": pa.int64(), "x": pa.float64()})
 
     def spec(text: str, **options: Any) -> MultiSpec:

@@ -64,7 +64,7 @@ def test_small_files_are_read_into_tables(pushed: pa.Table, tmp_path: Path, monk
     assert SAID not in stream.explain() and in_order(stream.read_all()).equals(pushed)
 
 
-def test_counts_and_what_was_sorted(pushed: pa.Table) -> None:
+def test_counts_of_rows_and_sorted_inputs(pushed: pa.Table) -> None:
     stream = ivjoin.multi_join(TABLES, CONDITION, batch_size=100)
     assert SAID in stream.explain()
     first = next(stream)

@@ -187,7 +187,7 @@ def test_threads_that_make_operators_of_one_plan_share_none() -> None:
 
 
 @pytest.mark.slow
-def test_what_a_search_for_circles_has_found_is_not_used() -> None:
+def test_state_found_by_the_cyclic_collector_is_not_reused() -> None:
     given = batches(8, 30, 9, nulls=True)
     op: Any = made(**QUESTIONS["full"])
     want = rows(op, given[:5], finish=False)

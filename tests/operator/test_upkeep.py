@@ -58,7 +58,7 @@ def test_an_idle_side_is_not_carried_over_again_and_again(monkeypatch: pytest.Mo
 
 
 @many_rows
-def test_an_idle_sides_rows_go_as_the_other_side_passes_them() -> None:
+def test_rows_of_an_idle_side_are_evicted_as_the_other_side_passes_them() -> None:
     op = band(10, 10)
     n = 20_000
     list(op.push("right", batch(np.arange(n), np.arange(n))))

@@ -73,7 +73,7 @@ def test_a_spec_is_frozen() -> None:
 
 
 @pytest.mark.slow
-def test_it_is_encoded_alike_in_another_process() -> None:
+def test_another_process_encodes_a_specification_to_the_same_bytes() -> None:
     code = ("import sys, pickle; s = pickle.loads(sys.stdin.buffer.read()); " "print(*[x.encoded.hex() for x in s])")
     done = subprocess.run([sys.executable, "-c", code], input=pickle.dumps(SPECS), capture_output=True, check=True)
     assert done.stdout.decode().split() == [s.encoded.hex() for s in SPECS]

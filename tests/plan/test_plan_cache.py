@@ -139,7 +139,7 @@ APART = [
 
 
 @pytest.mark.parametrize("arguments", APART)
-def test_what_is_not_the_same_is_planned_apart(arguments: list[dict[str, Any]]) -> None:
+def test_calls_that_differ_have_plans_of_their_own(arguments: list[dict[str, Any]]) -> None:
     plans = [made(**a) for a in arguments]
     for (i, a), (j, b) in permutations(enumerate(plans), 2):
         assert a is not b, f"{arguments[i]} and {arguments[j]} share a plan"

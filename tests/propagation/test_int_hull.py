@@ -41,7 +41,7 @@ def is_exact(c: Contraction, hull: Any) -> bool:
     return all((c.box[n].inf, c.box[n].sup) == tuple(b) for n, b in hull.items())
 
 
-def test_the_vectors_are_all_there() -> None:
+def test_no_vector_is_missing_from_the_file() -> None:
     assert (len(EXACT), len(ANSI), len(CASES)) == (938, 234, 1410)
 
 

@@ -60,7 +60,7 @@ def _holds(x: int, op: str, y: int) -> bool:
     return {"<": x < y, "<=": x <= y, ">": x > y, ">=": x >= y, "=": x == y}[op]
 
 
-def test_a_join_on_it_gives_nothing() -> None:
+def test_a_join_on_an_empty_condition_gives_no_row() -> None:
     schema = pa.schema([("a", pa.int64())])
     text = "l.a > r.a AND l.a < r.a + 1"
     op = ivjoin.SymmetricHashJoin(schema, schema, condition=text, left_order="a", right_order="a")

@@ -113,6 +113,6 @@ def test_a_proposal_that_is_too_tight_is_moved_outward() -> None:
     assert confirmed(p, known, X, dead - 7) == dead - 7
 
 
-def test_where_going_up_knows_nothing_the_proposal_stays() -> None:
+def test_without_forward_knowledge_the_proposal_stays() -> None:
     p = Propagator([condition("sin(x) > y", "xy")], [X, Y])
     assert confirmed(p, {Y: Dom.of(FLOAT64, 0.0, 1.0)}, X, 12345) == 12345

@@ -164,7 +164,7 @@ def test_a_sample_stands_for_all_rows() -> None:
     assert 0.7 < plan.report.rows_out.sum() / whole.rows_out.sum() < 1.4
 
 
-def test_keys_keep_their_cells_until_they_have_half_of_what_a_new_one_must_have() -> None:
+def test_keys_keep_their_cells_down_to_half_the_share_of_a_new_heavy_key() -> None:
     def plan(hot: int, current: RoutingPlan | None = None) -> RoutingPlan:
         k = np.concatenate([np.zeros(hot, dtype=np.int64), np.arange(1, 20_001 - hot)])
         t = pa.table({"k": k, "v": np.arange(20_000)})

@@ -51,7 +51,7 @@ def plans(call: dict[str, Any]) -> list[Any]:
 
 
 @pytest.mark.parametrize("condition", RAISING.values(), ids=RAISING)
-def test_what_raises_in_the_whole_join_raises_in_a_cell(condition: str) -> None:
+def test_rows_that_raise_in_the_whole_join_raise_in_a_cell(condition: str) -> None:
     call = {"condition": condition, "how": "left"}
     with pytest.raises(EvaluationError):
         whole(LEFT, RIGHT, call)
@@ -62,7 +62,7 @@ def test_what_raises_in_the_whole_join_raises_in_a_cell(condition: str) -> None:
 
 @pytest.mark.parametrize("condition", SILENT.values(), ids=SILENT)
 @pytest.mark.parametrize("how", ["full", "left_anti", "right_semi"])
-def test_what_raises_nothing_in_the_whole_join_has_its_rows_once(condition: str, how: str) -> None:
+def test_rows_that_do_not_raise_in_the_whole_join_are_emitted_once(condition: str, how: str) -> None:
     call = {"condition": condition, "how": how}
     want = Counter(rows(whole(LEFT, RIGHT, call)))
     for plan in plans(call):

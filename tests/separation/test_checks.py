@@ -192,7 +192,7 @@ def test_conjuncts_that_may_err_or_are_not_bands_are_residual(text: str, some: b
     assert not some or any(ASK in (c.true, c.false, c.null) for c in sep.checks)
 
 
-def test_an_error_behind_what_is_true_is_not_met_and_one_before_it_is() -> None:
+def test_an_error_after_a_true_operand_is_not_raised_and_one_before_it_is() -> None:
     rows = [pa.record_batch({"i": [1], "j": [0], "n": pa.array([1], pa.int32())}) for _ in range(2)]
     rows = [r.select(["i", "j"]) for r in rows]
     scope = Scope(rows[0].schema, rows[1].schema)

@@ -78,7 +78,7 @@ def test_no_row_is_invented(question: str, kind: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES)
-def test_what_fits_is_whole(policy: str) -> None:
+def test_nothing_is_shed_while_the_state_fits(policy: str) -> None:
     whole, _ = joined(1)
     got, m = joined(1, memory_limit="10MB", when_full=Shed(policy))
     assert got == whole
@@ -149,7 +149,7 @@ def test_where_all_that_was_dropped_is_looked_at_nothing_is_estimated(
 @pytest.mark.one_in(11)
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("snapshots", [False, True])
-def test_what_was_seen_to_be_lost_stays_lost(seed: int, snapshots: bool) -> None:
+def test_reported_losses_never_shrink(seed: int, snapshots: bool) -> None:
     """One key, so that the few rows of a sample that is halved again and again have nearly all of the matches."""
     limit: dict[str, Any] = {"memory_limit": 70_000, "when_full": Shed("random", shared=True)}
     question: dict[str, Any] = {"on": "k", "condition": "l.t BETWEEN r.t - 300 AND r.t"}

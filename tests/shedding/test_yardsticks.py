@@ -90,7 +90,7 @@ def drawn(n: int, domain: int, seed: int, skewed: bool = True) -> tuple[np.ndarr
     ("domain", "memory", "fractions"),
     [(50, 100, {"random": 0.30, "prob": 0.79, "life": 0.73}), (10, 400, {"random": 0.73, "prob": 0.93, "life": 0.87})],
 )
-def test_the_policies_reach_what_the_paper_has(domain: int, memory: int, fractions: dict[str, float]) -> None:
+def test_the_policies_reach_the_numbers_of_the_paper(domain: int, memory: int, fractions: dict[str, float]) -> None:
     """One Zipf(1) stream against a uniform one, 5,600 steps, a window of 400, as fractions of the optimum."""
     pytest.importorskip("ortools")
     left, right = drawn(5600, domain, 1)
@@ -129,7 +129,7 @@ def test_streams_without_rows_have_no_matches(shared: bool) -> None:
     assert replay([], [], window=2, memory=4, shared=shared) == 0
 
 
-def test_the_seed_decides_what_is_random() -> None:
+def test_random_choices_depend_only_on_the_seed() -> None:
     left, right = drawn(500, 9, 2)
     got = [replay(left, right, window=50, memory=20, policy="random", seed=s) for s in (1, 1, 2, 3, 4)]
     assert got[0] == got[1]

@@ -67,7 +67,7 @@ def test_every_line_is_json(tmp_path: Path) -> None:
     assert (rows[0]["nested"], rows[0]["when"], rows[2]['na"me']) == ([None], ["2024-01-01"], 3)
 
 
-def test_what_json_lines_cannot_hold_is_refused_before_any_row(tmp_path: Path) -> None:
+def test_types_without_a_json_form_are_refused_before_any_row(tmp_path: Path) -> None:
     for column in (pa.array([b"x"]), pa.array([[b"x"]])):
         with pytest.raises(FileError, match=r"JSON lines cannot store column 'b', which is .*binary"):
             write(tmp_path / "t.jsonl", pa.table({"b": column}))

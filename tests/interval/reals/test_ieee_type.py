@@ -126,7 +126,7 @@ def test_membership(interval, number, expected):
     assert iv.is_member(number, interval) is expected
 
 
-def test_membership_of_what_is_no_number():
+def test_membership_of_other_objects_than_numbers():
     with pytest.raises(TypeError, match="str"):
         iv.contains(ENTIRE, "1")
 
@@ -158,7 +158,7 @@ def test_a_number_in_an_operation_keeps_its_value():
     assert 2**53 + 1 in Interval(0, 0) + (2**53 + 1)
 
 
-def test_operators_with_what_is_no_number():
+def test_operators_with_other_objects_than_numbers():
     for attempt in (lambda: Interval(1, 2) + "1", lambda: None * Interval(1, 2), lambda: [] - Interval(1, 2)):
         with pytest.raises(TypeError):
             attempt()

@@ -134,7 +134,7 @@ def test_every_half_next_to_many_intervals(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("domain, name, direction", tightness.REASONS)
-def test_what_is_listed_as_wide_is_wide(domain: str, name: str, direction: str) -> None:
+def test_operators_listed_as_wide_are_wide(domain: str, name: str, direction: str) -> None:
     assert domain == "binary16"
     for seed in range(15):
         score = halves.score_binary(name, 30, random.Random(seed))

@@ -149,7 +149,7 @@ def test_operators_and_plain_values() -> None:
     assert (interval("months", 2, 3) + d).sup == dt.date(2024, 4, 30)
 
 
-def test_reals_are_as_they_were() -> None:
+def test_operators_on_intervals_of_reals() -> None:
     a, b = Interval(1, 2), Interval(-3, 4)
     assert type(iv.add(a, b)) is Interval
     assert iv.mul_rev(a, b) == iv.mul_rev(a, b, ENTIRE)
@@ -269,7 +269,7 @@ def test_casts_and_back(source: str, value: Any, target: str, want: Any) -> None
             assert iv.intersection(iv.cast(DomainInterval(back.domain, beyond, beyond), target), got).is_void
 
 
-def test_what_a_cast_makes_of_nan() -> None:
+def test_casts_of_nan() -> None:
     x = interval("float64", 1, 2, nan=True)
     assert iv.cast(x, "float32").nan
     assert not iv.cast(x, "int64").null  # under ANSI an error

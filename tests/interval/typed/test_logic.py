@@ -224,7 +224,7 @@ def test_arithmetic_takes_null_along(forward: Any, backward: Any, op: Any) -> No
             assert got.null == want_x.null, (x, y, c)
 
 
-def test_what_a_bool_interval_is() -> None:
+def test_bool_intervals_and_their_names() -> None:
     x = BoolInterval(True, None)
     assert repr(x) == "BoolInterval(True, None)"
     assert pickle.loads(pickle.dumps(x)) == x

@@ -300,7 +300,7 @@ def test_the_state_is_the_window() -> None:
     assert op.metrics.state_bytes < 400_000
 
 
-def test_the_keys_are_let_go_of() -> None:
+def test_unused_keys_are_released() -> None:
     text = pa.schema({"k": pa.string(), "t": pa.int64()})
     op = ivjoin.SymmetricHashJoin(
         text, text, on="k", condition="abs(l.t - r.t) <= 5", left_order="t", right_order="t", aggregate=ASKED

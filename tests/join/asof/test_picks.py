@@ -59,7 +59,7 @@ def test_last_waits_until_the_right_side_has_passed() -> None:
     assert rest(op, "right") == [(9, 70)]
 
 
-def test_ties_have_it_wait_longer() -> None:
+def test_ties_delay_emission() -> None:
     op = op_of(by=["t", "x"])
     assert push(op, "left", (1, 5)) == []
     assert push(op, "right", (1, 5, 1)) == []

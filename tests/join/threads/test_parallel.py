@@ -237,7 +237,7 @@ def test_shifts_stay_within_int64() -> None:
         assert got.tolist() == [min(max(x + by, -(2**63)), 2**63 - 1) for x in ends]
 
 
-def test_rows_that_wait_are_not_gone_through_for_each_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_rows_are_not_scanned_for_each_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     looks = 0
 
     def rows(piece: Piece) -> int:

@@ -35,7 +35,7 @@ def kept(folder: Path) -> set[str]:
 
 
 @pytest.mark.slow
-def test_kernels_are_there_when_the_other_process_has_ended(folder: Path) -> None:
+def test_kernels_are_usable_once_the_other_process_has_ended(folder: Path) -> None:
     assert not compiling.is_on_disk(MODULE)
     thread = apart.begin(MODULE)
     assert thread is not None
@@ -56,7 +56,7 @@ def test_each_module_begins_once_and_failures_are_skipped(folder: Path, monkeypa
     assert kept(folder) == set()
 
 
-def test_the_other_process_starts_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_other_process_starts_no_further_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("IVJOIN_COMPILES_HERE", "1")
     assert apart.start(MODULE) is None
     assert not apart.compile_there(MODULE)

@@ -225,7 +225,7 @@ def positive(x: int) -> int:
 
 @pytest.mark.parametrize("function", [fresh, positive])
 @pytest.mark.usefixtures("folder")
-def test_what_allocates_or_raises_is_left_to_numba(function: Any) -> None:
+def test_kernels_that_allocate_or_raise_are_left_to_numba(function: Any) -> None:
     kernel = compiling._build(function, I8(I8))
     assert kernel(3) == 3
     assert "a kernel cannot" in compiling.refused.pop(f"test_compiling.{function.__name__}")
@@ -337,7 +337,7 @@ print(*{"pandas"} & set(sys.modules))
     assert done.stdout == "\n"
 
 
-def test_without_a_folder_object_files_are_made_all_the_same(made: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_object_files_are_also_made_without_a_folder(made: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(objects, "_folders", lambda: [Path("/dev/null/nowhere")])
     assert compiling._build(twice, I8(I8))(21) == 42
     assert len(made) == 1

@@ -38,7 +38,7 @@ def test_longer_array_is_not_a_copy_and_a_freed_one_leaves_nothing() -> None:
     assert held() - before < LITTLE
 
 
-def test_small_arrays_and_those_of_others_are_not_lengthened() -> None:
+def test_small_and_foreign_arrays_are_not_lengthened() -> None:
     small = pages.paged((1000,), np.int64)
     assert small.base is None
     assert pages.lengthened(small, 2000) is None

@@ -41,7 +41,7 @@ def test_the_order_is_a_permutation_that_rises(values: np.ndarray) -> None:
     assert (values == before).all()
 
 
-def test_more_values_than_there_is_memory_for_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_that_exceed_the_memory_for_buckets_are_sorted_by_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ivjoin.shj.sorting._MANY", 3000)
     values = RNG.integers(0, 1000, 5000)
     order, found = in_order(values)

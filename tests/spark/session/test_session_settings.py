@@ -59,7 +59,7 @@ TYPES = pa.schema([
     "unix_seconds(l.t) <= unix_seconds(r.t) + 60", "l.d / 2.0 > r.d", "l.a DIV 2 = r.a", "l.day > '2020-01-01'",
     "CAST(l.i AS STRING) = r.s", "CAST(l.i AS DECIMAL(10, 0)) = r.x", "floor(l.d) = r.a",
 ])  # fmt: skip
-def test_what_no_value_can_make_raise_needs_no_word(text: str) -> None:
+def test_conditions_that_no_value_makes_raise_need_no_declaration(text: str) -> None:
     assert ansi_note(condition(text, Scope(TYPES, TYPES))) is None
 
 
@@ -71,7 +71,7 @@ def test_what_no_value_can_make_raise_needs_no_word(text: str) -> None:
     ("CAST(l.i AS DECIMAL(9, 0)) = r.x", "l.i"), ("CAST(l.x AS TINYINT) = r.b", "l.x"), ("round(l.i, -1) = 10", "l.i"),
     ("l.i * 70000 > r.i OR l.a = r.a", "l.i * 70000"), ("CAST(l.b AS INT) * 20000000 < 3", "20000000"),
 ])  # fmt: skip
-def test_what_some_value_can_make_raise_is_named(text: str, part: str) -> None:
+def test_conditions_that_some_value_makes_raise_are_named(text: str, part: str) -> None:
     note = ansi_note(condition(text, Scope(TYPES, TYPES)))
     assert note is not None
     assert part in note.split(" can raise ")[0]
@@ -171,7 +171,7 @@ def test_orders_and_bounds_are_read_so_too(spark: Any) -> None:
 
 @pytest.mark.spark
 @pytest.mark.parametrize("zone", [3, "Mars/Olympus"])
-def test_a_time_zone_that_is_none_is_named(spark: Any, zone: Any) -> None:
+def test_an_unknown_time_zone_is_named(spark: Any, zone: Any) -> None:
     from ivjoin.spark import multi_join
 
     frame = spark.sql("SELECT timestamp_seconds(id) AS ts FROM range(9)")

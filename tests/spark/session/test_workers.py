@@ -47,7 +47,7 @@ def test_workers_are_forked_with_the_join_loaded(spark: Any) -> None:
 
 
 @pytest.mark.spark
-def test_kernels_that_cannot_be_compiled_beside_are_left_to_the_workers(
+def test_kernels_that_the_driver_cannot_compile_are_left_to_the_workers(
     spark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from ivjoin.spark.runtime import workers

@@ -21,7 +21,7 @@ FRAME: Any = None  # is not looked at
     ("multi_join", "skew", "did you mean 'skewed'"),
     ("write_stream", "chekpoint", "did you mean 'checkpoint_location'"),
 ])  # fmt: skip
-def test_an_option_of_no_name_is_told_by_whom_it_was_given_to(name: str, wrong: str, says: str) -> None:
+def test_an_unknown_option_is_reported_with_the_function_it_was_given_to(name: str, wrong: str, says: str) -> None:
     with pytest.raises(OptionError, match=rf"^{name}\(\) has no option '{wrong}'; {says}"):
         getattr(ivjoin.spark, name)(FRAME, FRAME, **{wrong: 2})
 

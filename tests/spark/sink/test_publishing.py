@@ -223,7 +223,7 @@ def test_folders_whose_readers_would_miss_files_are_refused(tmp_path: Path) -> N
     assert SinkLog.stands_in(tmp_path / "two")
 
 
-def test_what_a_user_sets_is_in_the_files(tmp_path: Path) -> None:
+def test_options_of_the_user_reach_the_files(tmp_path: Path) -> None:
     given = layout(tmp_path, compression="zstd", row_group_size=4, statistics=("v",))
     Folder(given).publish(QUERY, 0, parts(given, 0))
     (file,) = published_files(tmp_path)
@@ -337,7 +337,7 @@ def test_times_within_a_delta_table_s_columns(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["parquet", "ipc"])
-def test_what_else_lies_in_the_folder_is_no_micro_batch(tmp_path: Path, form: str) -> None:
+def test_other_files_in_the_folder_are_not_micro_batches(tmp_path: Path, form: str) -> None:
     (tmp_path / "README.txt").write_text("what this is")
     given = layout(tmp_path, format=form)
     Folder(given).check()
@@ -395,7 +395,7 @@ def test_a_folder_s_name_is_taken_whole(given: str, want: str) -> None:
 
 
 @pytest.mark.parametrize("given", ["", None, 3, b"out", Path])
-def test_what_is_no_path_is_refused(given: Any) -> None:
+def test_objects_that_are_not_paths_are_refused(given: Any) -> None:
     """Empty text would be the folder in which the process happens to be."""
     from ivjoin.spark.sink.arguments import _local, checkpoint_of
 
@@ -406,7 +406,7 @@ def test_what_is_no_path_is_refused(given: Any) -> None:
             checkpoint_of(None, given, None)
 
 
-def test_metrics_of_what_counts_nothing() -> None:
+def test_metrics_of_other_objects_are_refused() -> None:
     from ivjoin.spark import metrics
 
     for given in (3, None, pa.table({"a": [1]})):

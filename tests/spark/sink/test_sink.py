@@ -185,7 +185,7 @@ def test_the_driver_killed_while_it_runs(spark: Any, tmp_path: Path) -> None:
     assert rows_of(written(tmp_path / "out", given).select(["k", "t", "t_right"])) == everything
 
 
-def test_what_follows_the_join(spark: Any, tmp_path: Path) -> None:
+def test_queries_that_continue_after_the_join(spark: Any, tmp_path: Path) -> None:
     """Columns travel with the join; for a filter or a computed column rows go through Spark. None is forgotten."""
     from pyspark.sql import functions as F
 

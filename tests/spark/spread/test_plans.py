@@ -430,7 +430,7 @@ def test_files_without_plans_are_refused(tmp_path: Path, monkeypatch: pytest.Mon
         stream.spread.plans.plans(made)
 
 
-def test_a_file_that_is_gone_and_a_folder_that_not_all_see(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_deleted_file_and_a_folder_that_not_all_tasks_see(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stream = stream_of(2, tmp_path, monkeypatch)
     rows: Rows = ([(1, 1, 1)], [(1, 1, 1)])
     stream.step(rows)

@@ -71,7 +71,7 @@ def test_a_driver_killed_when_a_plan_was_written(spark: Any, tmp_path: Path) -> 
     assert without_end(script.output()) == expected(5, "full")
 
 
-def test_a_micro_batch_done_again_follows_the_plans_it_followed(
+def test_a_repeated_micro_batch_follows_its_first_plans(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its commit is deleted, and with it the record in the state's commit."""
@@ -106,7 +106,7 @@ def test_no_key_at_all(spark: Any, tmp_path: Path) -> None:
         assert max(rows) * buckets < 1.3 * sum(rows), rows
 
 
-def test_what_is_said_and_refused(spark: Any, tmp_path: Path) -> None:
+def test_messages_and_refusals(spark: Any, tmp_path: Path) -> None:
     from ivjoin.spark import explain
 
     rate = spark.readStream.format("rate").load().selectExpr("value AS k", "value AS t", "value AS v")

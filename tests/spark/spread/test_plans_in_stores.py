@@ -51,7 +51,7 @@ def test_files_are_written_once_and_read_as_they_were(store: ObjectStore) -> Non
 
 
 @pytest.mark.slow
-def test_what_is_damaged_foreign_or_gone_is_refused(store: ObjectStore) -> None:
+def test_damaged_foreign_and_deleted_files_are_refused(store: ObjectStore) -> None:
     files, folder = PlanFiles(FOLDER, "a join"), once_folder("routing_dir", FOLDER)
     folder.create("plan-1.json", file(1).text()[:-40])
     folder.create("plan-2.json", file(1).text())

@@ -123,7 +123,7 @@ def test_a_base_that_its_log_does_not_name_is_refused() -> None:
 
 
 @pytest.mark.parametrize("absent", [None, np.nan, pd.NA])
-def test_the_key_of_the_log_is_absent_however_pandas_has_it(absent: Any) -> None:
+def test_the_key_of_the_log_may_be_absent_in_any_pandas_form(absent: Any) -> None:
     function, log = stateful.BucketFunction(SPEC, 1, Results(most_rows=0)), Property({}, "log")
     assert not list(function((0, absent), iter(()), log))
     assert log.updates == 1

@@ -272,7 +272,7 @@ def test_without_pyspark_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.slow
-def test_the_connect_class_has_it_too() -> None:
+def test_the_connect_class_has_the_same_methods() -> None:
     from pyspark.sql import DataFrame
 
     import ivjoin.spark

@@ -62,7 +62,7 @@ def test_stop_start_and_another_join(rocksdb: Any, tmp_path: Path, monkeypatch: 
         script.run()
 
 
-def test_join_types_come_out_of_state_as_the_model_says(
+def test_join_types_give_the_rows_of_the_model(
     rocksdb: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Three in one query with late rows, in workers that remember nothing; ``test_restarts.py`` plays all eight."""

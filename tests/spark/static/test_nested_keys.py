@@ -54,7 +54,7 @@ def test_by_on(frames: tuple[Any, Any]) -> None:
 @pytest.mark.parametrize("value, match", [
     ("map('a', 1)", "map"), ("INTERVAL '1-2' YEAR TO MONTH", "interval year to month.*cast it to another type"),
 ])  # fmt: skip
-def test_what_is_refused_says_so(spark: Any, value: str, match: str) -> None:
+def test_refusals_give_the_reason(spark: Any, value: str, match: str) -> None:
     frame = spark.sql(f"SELECT {value} AS m, 1 AS v")
     for question in ({"on": "m"}, {"condition": "l.m = r.m", "how": "left"}):
         with pytest.raises(UnsupportedError, match=match):

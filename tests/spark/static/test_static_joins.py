@@ -83,7 +83,7 @@ def test_conditions_without_on(frames: tuple[Any, Any], condition: str, sql: str
 @pytest.mark.slow
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("how", HOWS)
-def test_a_row_whose_sum_is_no_bigint_is_sorted_all_the_same(spark: Any, how: str) -> None:
+def test_a_row_whose_sum_exceeds_bigint_is_also_sorted(spark: Any, how: str) -> None:
     """The rows are sorted by ``-r.x``, which has no value at the least bigint though ``l.x + r.x`` does."""
     least = -(2**63)
     values = {"k": [1, 1, 2, 3], "x": [0, 5, None, 7]}, {"k": [1, 1, 2, 3], "x": [least, -1, 4, 2**62]}
@@ -112,7 +112,7 @@ def test_columns_aliases_and_frames_in_a_condition(frames: tuple[Any, Any]) -> N
         assert rows_of(a.band_join(b, on="k", condition=condition).toArrow()) == want
 
 
-def test_what_cannot_be_evaluated_is_refused_before_anything_runs(frames: tuple[Any, Any]) -> None:
+def test_unsupported_conditions_are_refused_before_anything_runs(frames: tuple[Any, Any]) -> None:
     from pyspark.sql import functions as F
 
     left, right = frames
@@ -231,6 +231,6 @@ def test_an_observation_takes_the_counts(spark: Any, frames: tuple[Any, Any]) ->
     ({"on": [("k", 3)]}, "on contains .*expected a column name or a pair"),
     ({"on": "k", "name": 3}, "name is a int; expected a pyspark.sql.Observation"),
 ])  # fmt: skip
-def test_what_is_no_key_and_no_name_is_said(frames: tuple[Any, Any], given: dict[str, Any], said: str) -> None:
+def test_wrong_keys_and_names_are_reported(frames: tuple[Any, Any], given: dict[str, Any], said: str) -> None:
     with pytest.raises(IvjoinError, match=said):
         frames[0].band_join(frames[1], **given)

@@ -175,7 +175,7 @@ def test_conjuncts_of_one_input(spark: Any) -> None:
         assert sum(want.values()) > 0, alone
 
 
-def test_columns_that_are_not_asked_for_are_not_shuffled(frames: dict[str, Any]) -> None:
+def test_unselected_columns_are_not_shuffled(frames: dict[str, Any]) -> None:
     condition = CONDITIONS["chain of two"]
     joined = ivjoin.spark.multi_join(frames, condition, workers=4, columns=["c_id", "a_id", "b_id"])
     assert joined.columns == ["c_id", "a_id", "b_id"]

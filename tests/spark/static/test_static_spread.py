@@ -99,7 +99,7 @@ def test_small_frames_with_keys_are_joined_by_one_task_without_a_sample(spark: A
     assert "Exchange" not in found[0]._jdf.queryExecution().executedPlan().toString()
 
 
-def test_small_frames_whose_rows_nobody_knows_are_sampled(spark: Any) -> None:
+def test_small_frames_of_unknown_size_are_sampled(spark: Any) -> None:
     """What makes rows, or calls Python, may give more of them than Spark thinks, and each may take long."""
     from ivjoin.spark.spread.sampling import sound_bytes
 

@@ -63,7 +63,7 @@ TIMES = pa.schema([("k", pa.int64()), ("t", pa.timestamp("us", "UTC")), ("d", pa
     ("l.t BETWEEN r.t AND r.t", ("t", "t"), {"on_late": "join"}, {}),
     ("l.t BETWEEN r.t AND r.t", (Order("t", descending=True), "t"), {}, {}),
 ])  # fmt: skip
-def test_what_is_known_of_other_conditions(
+def test_output_watermarks_under_other_conditions(
     condition: str, orders: tuple[Any, Any], changed: dict[str, Any], known: dict[int, Any]
 ) -> None:
     given = {"on_late": "drop"} | changed
@@ -141,7 +141,7 @@ def test_a_window_behind_a_join(spark: Any, tmp_path: Path, backend: str) -> Non
 
 
 @pytest.mark.spark
-def test_where_no_watermark_can_be_said(spark: Any, tmp_path: Path) -> None:
+def test_conditions_without_an_output_watermark(spark: Any, tmp_path: Path) -> None:
     from ivjoin.spark import with_output_watermark
 
     script = Script(spark, tmp_path, lambda a, b: a, SIDE, SIDE)

@@ -21,7 +21,7 @@ def progress(batch: int, **observed: Any) -> dict[str, Any]:
     return {"batchId": batch, "observedMetrics": {name.replace("_", "#"): row for name, row in observed.items()}}
 
 
-def test_turns_are_added_up_and_told_by_bucket() -> None:
+def test_counts_of_turns_are_summed_and_reported_by_bucket() -> None:
     first = progress(0, ivjoin_7={"turns": [text(1, 100), text(0, 10)]})
     [counts] = metrics(first)
     assert (counts["batch"], counts["join"]) == (0, "ivjoin")
@@ -45,7 +45,7 @@ def test_a_micro_batch_without_turns_counts_nothing(row: dict[str, Any]) -> None
     assert metrics(progress(3, ivjoin_1=row)) == []
 
 
-def test_sums_of_spark_are_taken_as_they_are() -> None:
+def test_sums_by_spark_are_reported_unchanged() -> None:
     sums = {"state_rows": 5, "rows_out": 2}
     query = SimpleNamespace(recentProgress=[progress(0, ivjoin_2=sums), progress(1, ivjoin_2={"turns": [text(4, 0)]})])
     first, second = metrics(query)
@@ -53,7 +53,7 @@ def test_sums_of_spark_are_taken_as_they_are() -> None:
     assert second["buckets"][0]["bucket"] == 4  # type: ignore[index]
 
 
-def test_sums_of_delays_are_told_as_others_are() -> None:
+def test_sums_of_delays_are_reported_like_other_counts() -> None:
     row = {"state_rows": 5, "rows_out": 4, "delay_us": 10, "peak_delay_us": 7}
     [counts] = metrics(progress(0, ivjoin_1=row))
     assert (counts["production_delay_us"], counts["peak_production_delay_us"]) == (2, 7)

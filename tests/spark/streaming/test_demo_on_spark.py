@@ -30,7 +30,7 @@ def job() -> Job:
     return make_jobs(flights.filter(pc.less(flights["scheduled"], end)), weather)[0]
 
 
-def test_stopped_and_started_again_it_gives_each_row_once(spark: Any, tmp_path: Path, job: Job) -> None:
+def test_each_row_once_across_a_restart(spark: Any, tmp_path: Path, job: Job) -> None:
     run = join_files(spark, Console(quiet=True), job, tmp_path, FILES)
     assert run.batches[0] >= FILES // 2
     assert run.batches[1] >= 1

@@ -164,7 +164,7 @@ def test_other_join_types_refuse_by_name(spark: Any, sides: tuple[Any, Any], how
         left.band_join(right, on="k", condition=F.soundex(left.s) == F.soundex(right.s), how=how)
 
 
-def test_what_neither_can_evaluate_is_refused_before_the_query(spark: Any, sides: tuple[Any, Any]) -> None:
+def test_conjuncts_that_nobody_can_evaluate_are_refused_before_the_query(spark: Any, sides: tuple[Any, Any]) -> None:
     from pyspark.errors import AnalysisException
     from pyspark.sql import functions as F
 
@@ -178,7 +178,7 @@ def test_what_neither_can_evaluate_is_refused_before_the_query(spark: Any, sides
         left.band_join(right, on="k", condition=(left.t == right.t) & far(left.s, right.s))
 
 
-def test_explain_says_what_is_left_to_spark(sides: tuple[Any, Any]) -> None:
+def test_explain_shows_the_conjuncts_left_to_spark(sides: tuple[Any, Any]) -> None:
     from ivjoin.spark import explain
 
     text = explain(*sides, on="k", condition=f"{BAND} AND {FAR} < 3")

@@ -125,7 +125,7 @@ def test_every_bucket_has_its_share_without_a_key() -> None:
     ("inner", "l.t BETWEEN -r.t AND 1 - r.t", (True, True), "is not a column"),
     ("inner", "l.t BETWEEN r.t - 9000000000000000000 AND r.t", (True, True), "too wide"),
 ])  # fmt: skip
-def test_what_is_not_cut_says_why(how: str, condition: str, orders: tuple[bool, bool], why: str) -> None:
+def test_streams_that_are_not_cut_give_the_reason(how: str, condition: str, orders: tuple[bool, bool], why: str) -> None:
     left, right = ((Order("t"),) if o else () for o in orders)
     spec = join_spec(SCHEMA, SCHEMA, condition=condition, how=how, left_order=left, right_order=right)
     said = periodic_slices(plan_of(spec))
@@ -185,7 +185,7 @@ def test_in_spark_and_after_a_restart(spark: Any, tmp_path: Path, how: str, hot:
             script.run()
 
 
-def test_what_is_said_and_refused(spark: Any) -> None:
+def test_messages_and_refusals(spark: Any) -> None:
     from ivjoin.spark import explain
 
     rate = spark.readStream.format("rate").load().selectExpr("value AS k", "timestamp AS ts", "value AS v")

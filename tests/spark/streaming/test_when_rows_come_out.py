@@ -40,7 +40,7 @@ from ivjoin.spark.state.bucket import Arrivals, new_operator, play
 @pytest.mark.spark
 @pytest.mark.one_in(7)
 @pytest.mark.parametrize("how", HOWS)
-def test_rows_come_out_in_the_first_micro_batch_that_decides_them(spark: Any, tmp_path: Path, how: str) -> None:
+def test_rows_are_emitted_in_the_first_micro_batch_that_decides_them(spark: Any, tmp_path: Path, how: str) -> None:
     def join(a: Any, b: Any) -> Any:
         return a.band_join(
             b, on="k", condition=BAND, how=how, left_order=Order("t", slack=SLACK), right_order="t", buckets=3,

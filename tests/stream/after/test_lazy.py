@@ -47,7 +47,7 @@ def test_only_needed_columns_are_read(tmp_path: Path, monkeypatch: pytest.Monkey
     lambda: ivjoin.multi_join({"a": LEFT, "b": RIGHT}, "a.k = b.k"),
     lambda: ivjoin.asof_join(LEFT, RIGHT, on=("t", "u"), by="k"),
 ])  # fmt: skip
-def test_every_stream_has_it(make: Any) -> None:
+def test_every_stream_can_be_lazy(make: Any) -> None:
     whole = make().to_polars()
     frame = make().to_polars(lazy=True)
     assert frame.collect_schema() == whole.schema
