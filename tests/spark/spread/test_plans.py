@@ -18,7 +18,6 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 from ivjoin.errors import IvjoinError, SnapshotError
 from ivjoin.files.atomic import FileError
 from ivjoin.frontier.order import Order
-from ivjoin.plan.cache import plan_of
 from ivjoin.plan.question import join_spec
 from ivjoin.routing import replanning as deciding
 from ivjoin.routing.along import PlanList
@@ -469,19 +468,3 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
         checked_folder(tmp_path / "file" / "below")
     assert checked_folder(tmp_path / "a" / "b") == str(tmp_path / "a" / "b")
     assert not list((tmp_path / "a" / "b").iterdir())
-
-
-@pytest.mark.parametrize("how, condition, orders, why", [
-    ("inner", "l.t >= r.t", (True, True), "a band with one end alone"),
-    ("inner", "l.t BETWEEN r.t AND r.v", (True, True), "the width of a slice is unknown"),
-    ("left", "l.t BETWEEN r.t AND r.t + 1", (False, True), "the left side has no declared order"),
-])  # fmt: skip
-def test_what_no_plan_can_cut_stays_and_says_why(
-    tmp_path: Path, how: str, condition: str, orders: tuple[bool, bool], why: str
-) -> None:
-    left, right = ((Order("t"),) if o else () for o in orders)
-    spec = join_spec(SCHEMA, SCHEMA, on=["k"], condition=condition, how=how, left_order=left, right_order=right)
-    spread = stream_spread(spec, 4, "auto", None, str(tmp_path))
-    assert spread.plans is None and not spread.spreads
-    assert why in spread.why
-    assert plan_of(spread.run(spec)) is plan_of(spec)

@@ -125,12 +125,19 @@ def test_every_bucket_has_its_share_without_a_key() -> None:
     ("inner", "l.t BETWEEN -r.t AND 1 - r.t", (True, True), "is not a column"),
     ("inner", "l.t BETWEEN r.t - 9000000000000000000 AND r.t", (True, True), "too wide"),
 ])  # fmt: skip
-def test_streams_that_are_not_cut_give_the_reason(how: str, condition: str, orders: tuple[bool, bool], why: str) -> None:
+def test_streams_that_are_not_cut_give_the_reason(
+    tmp_path: Path, how: str, condition: str, orders: tuple[bool, bool], why: str
+) -> None:
     left, right = ((Order("t"),) if o else () for o in orders)
     spec = join_spec(SCHEMA, SCHEMA, condition=condition, how=how, left_order=left, right_order=right)
-    said = periodic_slices(plan_of(spec))
-    assert isinstance(said, str)
-    assert why in said
+    reason = periodic_slices(plan_of(spec))
+    assert isinstance(reason, str)
+    assert why in reason
+    spec = join_spec(SCHEMA, SCHEMA, on=["k"], condition=condition, how=how, left_order=left, right_order=right)
+    spread = stream_spread(spec, 4, "auto", None, str(tmp_path))  # nor does a plan cut them
+    assert spread.plans is None and not spread.spreads
+    assert why in spread.why
+    assert plan_of(spread.run(spec)) is plan_of(spec)
 
 
 START = datetime(2024, 5, 1, tzinfo=UTC)
