@@ -7,7 +7,8 @@ from collections import Counter
 import numpy as np
 import pyarrow as pa
 import pytest
-from drivers.aggregated_tables import check, in_small_slices
+from drivers.aggregated_tables import check
+from drivers.picked_tables import in_small_slices
 
 import ivjoin
 

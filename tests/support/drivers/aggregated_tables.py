@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pytest
-from drivers.picked_tables import Given, keys, split, times
+from drivers.picked_tables import Given, answered, keys, split, times
 
 from ivjoin import window_join
-from ivjoin.stream.tables import table_window
 
 CONDITIONS: dict[str | None, Callable[[Any, Any], bool]] = {
     "r.t BETWEEN l.t - 10 AND l.t + 5": lambda a, b: a["t"] - 10 <= b["t"] <= a["t"] + 5,
@@ -40,15 +37,6 @@ AGGREGATES = {
     "n": ("*", "count"), "nv": ("v", "count"), "sv": ("v", "sum"), "mv": ("v", "mean"), "lo": ("x", "min"),
     "hi": ("v", "max"), "first": ("x", "first"), "last": ("s", "last"), "top": ("s", "max"), "mx": ("x", "mean"),
 }  # fmt: skip
-
-
-@contextmanager
-def in_small_slices(rows: int, out: int) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(table_window, "_SLICE_ROWS", rows)
-        patch.setattr(table_window, "_BANDS", 0)
-        patch.setattr(table_window, "OUT_ROWS", out)
-        yield
 
 
 def expected(matches: list[dict[str, Any]], by: str) -> dict[str, Any]:
@@ -107,30 +95,13 @@ def check(seed: int, given: Given | None = None) -> str:
                 "first": {b["x"] for b in found if b[by] == ends[0]},
                 "last": {b["s"] for b in found if b[by] == ends[1]},
             }
-    first: list[dict[str, Any]] | None = None
-    engine = ""
-    with in_small_slices(draw.choice([1, 7, 40, 1 << 17]), draw.choice([1, 9, 1 << 16])):
-        for threads in (1, draw.choice([2, 3, 16])):
-            inputs = (left, right) if given is None else given.inputs(left, right, options)
-            stream = window_join(*inputs, threads=threads, **options)
-            out = list(stream)
-            for batch in out:
-                batch.validate(full=True)
-                assert 0 < batch.num_rows <= options["batch_size"]
-            got = [row for batch in out for row in batch.to_pylist()]
-            got = got if given is None else sorted(got, key=lambda row: row["id"])
-            assert [row["id"] for row in got] == list(want), f"{seed} {options}: rows lost, invented or moved"
-            for row in got:
-                have = {name: row[name] for name in AGGREGATES}
-                if given is not None and not given.declares:  # rows that tie come in any order
-                    have |= {n: want[row["id"]][n] for n in ("first", "last") if have[n] in tied[row["id"]][n]}
-                assert have == want[row["id"]], f"{seed} {condition}: {row['id']}: {have}, not {want[row['id']]}"
-            assert first is None or got == first or given, f"{seed}: other rows with {threads} threads"
-            first = got
-            engine = type(stream._operator).__name__
-            m = stream.metrics
-            # row groups that cannot match are not read
-            came = sizes if given is None else [m.left_rows_in, m.right_rows_in]
-            assert (m.left_rows_in, m.right_rows_in, m.rows_out, m.state_rows) == (*came, len(got), 0), (seed, m)
-            assert (m.left_rows_retired, m.right_rows_retired) == (m.left_rows_in, m.right_rows_in), (seed, m)
-    return engine
+
+    def compare(got: list[dict[str, Any]]) -> None:
+        assert [row["id"] for row in got] == list(want), f"{seed} {options}: rows lost, invented or moved"
+        for row in got:
+            have = {name: row[name] for name in AGGREGATES}
+            if given is not None and not given.declares:  # rows that tie come in any order
+                have |= {n: want[row["id"]][n] for n in ("first", "last") if have[n] in tied[row["id"]][n]}
+            assert have == want[row["id"]], f"{seed} {condition}: {row['id']}: {have}, not {want[row['id']]}"
+
+    return answered(seed, draw, window_join, tables, given, options, compare)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from drivers.picked_tables import split
 from oracle import HOWS
 
 from ivjoin import Order, band_join
@@ -64,17 +65,6 @@ def table(rng: np.random.Generator, rows: int, span: int, falls: bool, ordered: 
     return pa.table(made)
 
 
-def split(rng: random.Random, rows: pa.Table) -> pa.Table:
-    """The same rows in batches of other lengths, some of them empty."""
-    batches: list[pa.RecordBatch] = []
-    at = 0
-    while at < rows.num_rows:
-        n = rng.choice([0, 1, 7, 50, 1000])
-        batches += rows.slice(at, n).to_batches() or [pa.RecordBatch.from_pylist([], rows.schema)]
-        at += n
-    return pa.Table.from_batches(batches, rows.schema)
-
-
 @contextmanager
 def slices_of(rows: int, bands: int, least: int) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
@@ -99,7 +89,7 @@ def check(seed: int, went: Counter[str]) -> None:
     ordered = draw.random() < 0.6 or axis == "far"
     sizes = [draw.choice([0, 1, 5, 60, 250]), draw.choice([0, 1, 5, 60, 250])]
     span = draw.choice([1, 10, 300])
-    left, right = (split(draw, table(rng, n, span, falls, ordered)) for n in sizes)
+    left, right = (split(draw, table(rng, n, span, falls, ordered), (0, 1, 7, 50, 1000)) for n in sizes)
     options: dict[str, Any] = {
         "condition": draw.choice(BANDS[axis]) + draw.choice(RESTS), "how": draw.choice(HOWS),
         "batch_size": draw.choice([1, 7, 65536]),

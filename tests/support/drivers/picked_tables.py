@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from ivjoin import asof_join
-from ivjoin.stream.tables import table_lookup, table_pick
+from ivjoin.stream.tables import table_lookup, table_pick, table_window
 
 ENDS = [-(2**63), -(2**63) + 1, -(2**53) - 1, -1, 0, 1, 2**31, 2**53 + 1, 2**62, 2**63 - 2, 2**63 - 1]
 
@@ -24,6 +25,9 @@ def in_small_slices(rows: int, out: int) -> Iterator[None]:
         patch.setattr(table_pick, "_SLICE_ROWS", rows)
         patch.setattr(table_lookup, "OUT_ROWS", out)
         patch.setattr(table_pick, "OUT_ROWS", out)
+        patch.setattr(table_window, "_SLICE_ROWS", rows)
+        patch.setattr(table_window, "_BANDS", 0)
+        patch.setattr(table_window, "OUT_ROWS", out)
         yield
 
 
@@ -51,12 +55,12 @@ def keys(rng: np.random.Generator, draw: random.Random, n: int, kind: str) -> pa
     return pa.array(values * (10**15 if kind == "far" else 1), mask=holes)
 
 
-def split(draw: random.Random, rows: pa.Table) -> pa.Table:
+def split(draw: random.Random, rows: pa.Table, sizes: Sequence[int] = (0, 1, 7, 50)) -> pa.Table:
     """The same rows in batches of other lengths, some of them empty."""
     batches: list[pa.RecordBatch] = []
     at = 0
     while at < rows.num_rows:
-        n = draw.choice([0, 1, 7, 50])
+        n = draw.choice(sizes)
         batches += rows.slice(at, n).to_batches() or [pa.RecordBatch.from_pylist([], rows.schema)]
         at += n
     return pa.Table.from_batches(batches, rows.schema)
@@ -100,6 +104,31 @@ class Given(Protocol):
         ...
 
 
+def answered(
+    seed: int, draw: random.Random, call: Callable[..., Any], tables: Sequence[pa.Table], given: Given | None,
+    options: dict[str, Any], compare: Callable[[list[dict[str, Any]]], None],
+) -> str:
+    """Compare the output rows of one to sixteen threads, one for each left row; the name of the code path."""
+    first: list[dict[str, Any]] | None = None
+    with in_small_slices(draw.choice([1, 2, 7, 40, 1 << 17]), draw.choice([1, 9, 1 << 16])):
+        for threads in (1, draw.choice([2, 3, 16])):
+            stream = call(*(tables if given is None else given.inputs(*tables, options)), threads=threads, **options)
+            out = list(stream)
+            for batch in out:
+                batch.validate(full=True)
+                assert 0 < batch.num_rows <= options["batch_size"]
+            got = [row for batch in out for row in batch.to_pylist()]
+            got = got if given is None else sorted(got, key=lambda row: row["id"])
+            compare(got)
+            assert first is None or got == first or given, f"{seed}: other rows with {threads} threads"
+            first, m = got, stream.metrics
+            # row groups that cannot match are not read
+            came = [t.num_rows for t in tables] if given is None else [m.left_rows_in, m.right_rows_in]
+            assert (m.left_rows_in, m.right_rows_in, m.rows_out, m.state_rows) == (*came, len(got), 0), (seed, m)
+            assert (m.left_rows_retired, m.right_rows_retired) == (m.left_rows_in, m.right_rows_in), (seed, m)
+    return type(stream._operator).__name__
+
+
 def check(seed: int, given: Given | None = None) -> str:
     """One random as-of join by one to sixteen threads; the name of what joined it.
 
@@ -115,7 +144,6 @@ def check(seed: int, given: Given | None = None) -> str:
         tables.append(split(draw, pa.table(made)))
     if given is not None:
         tables = list(given.tables(*tables))
-    left, right = tables
     options: dict[str, Any] = {
         "direction": draw.choice(["backward", "forward", "nearest"]), "how": draw.choice(["left", "inner"]),
         "batch_size": draw.choice([1, 7, 65536]),
@@ -139,32 +167,15 @@ def check(seed: int, given: Given | None = None) -> str:
         rows.append(found)
     exact = options.get("allow_exact_matches", True)
     want = wanted(rows[0], rows[1], options["direction"], tolerance, exact, names != "none", "ties" in options)
-    first: list[tuple[int, int | None]] | None = None
-    engine = ""
-    with in_small_slices(draw.choice([1, 2, 7, 40, 1 << 17]), draw.choice([1, 9, 1 << 16])):
-        for threads in (1, draw.choice([2, 3, 16])):
-            inputs = (left, right) if given is None else given.inputs(left, right, options)
-            stream = asof_join(*inputs, on="t", threads=threads, **options)
-            out = list(stream)
-            for batch in out:
-                batch.validate(full=True)
-                assert 0 < batch.num_rows <= options["batch_size"]
-            got = [(row["id"], row["x"]) for batch in out for row in batch.to_pylist()]
-            got = got if given is None else sorted(got)
-            have = dict(got)
-            kept = [i for i in range(sizes[0]) if options["how"] == "left" or want[i] != {None}]
-            assert [i for i, _ in got] == kept, f"{seed} {options}: rows lost, invented or moved"
-            wrong = {i: (have[i], want[i]) for i in kept if have[i] not in want[i]}
-            assert not wrong, f"{seed} {options} {kind} {names}: {wrong}"
-            assert first is None or got == first or given, f"{seed}: other rows with {threads} threads"
-            first = got
-            engine = type(stream._operator).__name__
-            m = stream.metrics
-            # row groups that cannot match are not read
-            came = sizes if given is None else [m.left_rows_in, m.right_rows_in]
-            assert (m.left_rows_in, m.right_rows_in, m.rows_out, m.state_rows) == (*came, len(got), 0), (seed, m)
-            assert (m.left_rows_retired, m.right_rows_retired) == (m.left_rows_in, m.right_rows_in), (seed, m)
-    return engine
+
+    def compare(got: list[dict[str, Any]]) -> None:
+        have = {row["id"]: row["x"] for row in got}
+        kept = [i for i in range(sizes[0]) if options["how"] == "left" or want[i] != {None}]
+        assert [row["id"] for row in got] == kept, f"{seed} {options}: rows lost, invented or moved"
+        wrong = {i: (have[i], want[i]) for i in kept if have[i] not in want[i]}
+        assert not wrong, f"{seed} {options} {kind} {names}: {wrong}"
+
+    return answered(seed, draw, partial(asof_join, on="t"), tables, given, options, compare)
 
 
 def _whole(values: pa.Array) -> list[int | None]:
