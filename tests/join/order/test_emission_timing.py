@@ -37,12 +37,6 @@ class Op:
     def right(self, *values: tuple) -> list[tuple]:
         return self._taken(self.op.push("right", batch(*values, schema=self.schema)))
 
-    def advance(self, side: str, **values: Any) -> list[tuple]:
-        return self._taken(self.op.advance(side, values))
-
-    def finish(self, side: str | None = None) -> list[tuple]:
-        return self._taken(self.op.finish(side) if side else self.op.finish())
-
     @property
     def state(self) -> int:
         return self.op.metrics.state_rows

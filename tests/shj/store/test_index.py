@@ -1,4 +1,4 @@
-"""The index under random inserts, probes, removals and prunes, against plain Python lists."""
+"""The index under random inserts, probes, removals and prunes, against plain Python lists; keys with one id each."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -183,34 +183,6 @@ def test_random_life(kind: str, arrival: str, turn: int | None) -> None:
         assert sorted(store.gather(0, store.live_ids()).to_pylist()) == sorted(rows)
 
 
-@pytest.mark.parametrize("kind", ["int", "bytes"])
-def test_short_lived_keys_do_not_accumulate(kind: str) -> None:
-    index = Index(kind, [], 1)
-    for step in range(60):
-        n = 200
-        key_ids = ids_of(index.keys, kind, list(range(step * n, (step + 1) * n)))
-        index.store.insert(key_ids, np.full((1, n), step, dtype=np.int64), [], None)
-        index.prune(0, step - 1, I64_MAX)
-        index.settle()
-    assert index.store.live == 2 * 200
-    assert index.keys.n_ids < 4000
-    assert len(index.keys.slots) <= 8192
-
-
-@pytest.mark.parametrize("order", ["rising", "falling", "shuffled"])
-def test_prune_from_both_ends(order: str) -> None:
-    index = Index("none", [pa.int64()], 1)
-    values = np.random.default_rng(1).permutation(100)
-    if order != "shuffled":
-        values = np.sort(values)[:: -1 if order == "falling" else 1].copy()
-    index.store.insert(index.keys.ids(100, None), values.reshape(1, -1), [pa.array(values)], None)
-    dead = index.prune(0, 10, 89)
-    assert sorted(values[dead].tolist()) == [*range(10), *range(90, 100)]
-    assert index.store.live == 80
-    assert sorted(values[index.prune(0, 50, 60)].tolist()) == [*range(10, 50), *range(61, 90)]
-    assert index.store.gather(0, index.store.live_ids()).to_pylist() == [v for v in values.tolist() if 50 <= v <= 60]
-
-
 @pytest.mark.parametrize("axes", [1, 3, 26])
 def test_row_without_a_value_outlives_only_the_bounds_of_that_axis(axes: int) -> None:
     """From the 23rd axis on they share a flag: such a row outlives the bounds of all of those."""
@@ -254,34 +226,6 @@ def test_schedules_survive_growth_and_compaction(rough: int) -> None:
         assert store.live == len(rows)
         assert sorted(store.gather(0, store.live_ids()).to_pylist()) == sorted(rows)
     assert store.cap < 400
-
-
-def test_saturated_bounds_do_not_match_past_the_limits() -> None:
-    index = Index("none", [], 1, 10)
-    index.store.insert(index.keys.ids(2, None), np.array([[I64_MIN, I64_MAX]]), [], None)
-    probe = np.array([[I64_MAX, I64_MIN]])
-    matched = np.zeros(2, dtype=np.uint8)
-    # stored >= probe + 10: past the greatest value for the first row, true of the greatest for the second
-    bands = table([(0, 0, 10, I64_MAX)], 1)
-    chunks = index.pairs(index.keys.ids(2, None), probe, bands, index_kernels.PAIRS, matched)
-    assert [(r.tolist(), i.tolist()) for r, i in chunks] == [([1], [1])]
-
-
-def test_disorder_turns_a_store_to_sorted_runs() -> None:
-    rng = np.random.default_rng(5)
-    index = Index("none", [], 1, 64)
-    values = rng.integers(0, 10**6, 20_000)
-    for i in range(0, len(values), 1000):
-        index.store.insert(index.keys.ids(1000, None), values[i : i + 1000].reshape(1, -1), [], None)
-    assert index.store.runs is not None
-    assert index.store.runs.count < 20
-    probe = rng.integers(0, 10**6, 200)
-    matched = np.zeros(200, dtype=np.uint8)
-    chunks = index.pairs(
-        index.keys.ids(200, None), probe.reshape(1, -1), table([(0, 0, -50, 50)], 1), index_kernels.PAIRS, matched
-    )
-    got = sum(len(r) for r, _ in chunks)
-    assert got == int((np.abs(values[None, :] - probe[:, None]) <= 50).sum()) > 100
 
 
 @pytest.mark.parametrize("kind", ["near", "ends", "far"])
