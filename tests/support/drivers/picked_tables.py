@@ -112,7 +112,8 @@ def answered(
     first: list[dict[str, Any]] | None = None
     with in_small_slices(draw.choice([1, 2, 7, 40, 1 << 17]), draw.choice([1, 9, 1 << 16])):
         for threads in (1, draw.choice([2, 3, 16])):
-            stream = call(*(tables if given is None else given.inputs(*tables, options)), threads=threads, **options)
+            inputs = tables if given is None else given.inputs(tables[0], tables[1], options)
+            stream = call(*inputs, threads=threads, **options)
             out = list(stream)
             for batch in out:
                 batch.validate(full=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import oracle
 import pyarrow as pa
@@ -58,7 +58,8 @@ def asked(draw: random.Random) -> dict[str, Any]:
         options["how"] = draw.choice(("inner", "left"))
         options["pick"] = ivjoin.Pick(["t", "id"], draw.choice(("last", "first")))
     elif kind == "pick":
-        by, ties = draw.choice(("abs(l.t - r.t)", "r.v", "r.s")), draw.choice(("any", "all"))
+        by = draw.choice(("abs(l.t - r.t)", "r.v", "r.s"))
+        ties: Literal["any", "all"] = draw.choice(("any", "all"))
         options["how"] = draw.choice(("inner", "left", "right", "full"))
         order = [by, "r.id"] if ties == "any" else by
         options["pick"] = ivjoin.Pick(order, draw.choice(("first", "last")), draw.randrange(1, 4), ties)
