@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
-from drivers.asof_tables import ROWS, keys, times
 from drivers.picks import check, pulled, pushed, question, worded
 from oracle import rows_of
 from taken import one_of
@@ -171,8 +170,13 @@ def test_files_as_duckdb_joins_them(
 ) -> None:
     monkeypatch.setattr(given, "capacity_for", lambda limit: 100_000)
     rng = np.random.default_rng(3)
-    left, right = (pa.table({"k": keys(rng, n, "text"), "t": times(rng, n, "stamps"), "id": np.arange(n)})
-                   for n in ROWS)  # fmt: skip
+    left, right = (
+        pa.table({
+            "k": [f"name {i}" for i in rng.integers(0, 40, n)], "id": np.arange(n),
+            "t": pa.array(rng.integers(0, 50_000, n), mask=rng.random(n) < 0.02).cast(pa.timestamp("us")),
+        })
+        for n in (2600, 6000)
+    )  # fmt: skip
     paths = [str(tmp_path / f"{name}.{kind}") for name in ("l", "r")]
     for table, path in zip((left, right), paths, strict=True):
         if kind == "parquet":
