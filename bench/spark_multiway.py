@@ -12,11 +12,7 @@ number of rows. Shuffled bytes are what Spark says that all stages of the last r
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
 import sys
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,11 +23,8 @@ import pyarrow as pa
 if __package__ in (None, ""):
     sys.path.append(str(Path(__file__).resolve().parent.parent))
 
-from bench.process_tree import answer_of
-from bench.runner import append, machine
-from bench.static_spark import drawn_keys, ratio, session_for, timed_runs, write_parts
+from bench.static_spark import compare, drawn_keys, session_for, timed_runs, write_parts
 
-ENGINES = ("ivjoin", "native")
 _KEYS = 2000
 
 
@@ -42,6 +35,8 @@ class Case:
     first: str
     second: str
     zipf: float = 0.0
+    rows: int = 300_000
+    engines: tuple[str, ...] = ("ivjoin", "native")
 
     @property
     def where(self) -> str:
@@ -61,7 +56,7 @@ CASES = {
 }
 
 
-def write_inputs(folder: Path, rows: int, case: Case) -> None:
+def write_inputs(folder: Path, case: Case, rows: int) -> None:
     for seed, alias in enumerate("abc"):
         rng = np.random.default_rng(seed)
         keys = drawn_keys(rng, rows, _KEYS, case.zipf)
@@ -96,36 +91,7 @@ def native(frames: dict[str, Any], case: Case) -> Any:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--case", choices=CASES, default="uniform")
-    parser.add_argument("--rows", type=int, default=300_000, help="of each input (default: %(default)s)")
-    parser.add_argument("--repeat", type=int, default=2)
-    parser.add_argument("--limit", type=float, default=240.0, help="seconds for all runs of an engine")
-    parser.add_argument("--results", type=Path, help="append the results to this file, one JSON object a line")
-    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("--engine", help=argparse.SUPPRESS)
-    args = parser.parse_args()
-    case = CASES[args.case]
-    if args.engine:
-        print(json.dumps(run_engine(args.engine, args.folder, case, args.repeat, args.limit)), flush=True)
-        os._exit(0)
-    append(args.results, machine())
-    with tempfile.TemporaryDirectory() as name:
-        write_inputs(Path(name), args.rows, case)
-        found = {}
-        for engine in ENGINES:
-            command = [sys.executable, __file__, *sys.argv[1:], "--engine", engine, "--folder", name]
-            got, tree = answer_of(command)
-            found[engine] = got | {"peak_mb": tree.peak_bytes >> 20, "cpu_seconds": round(tree.cpu_seconds, 1)}
-            print(found[engine], flush=True)
-            append(args.results, {"case": f"multiway {args.case}", "rows": args.rows, **found[engine]})
-    ours, native = found["ivjoin"], found["native"]
-    if not ours["seconds"]:
-        raise SystemExit("ivjoin did not end within the limit")
-    if native["seconds"] and ours["rows_out"] != native["rows_out"]:
-        raise SystemExit("the engines differ in the number of rows")
-    own = f"{native['shuffled']:,}" if native["seconds"] else "not ended"
-    print(f"ivjoin is {ratio(ours, native, args.limit)}; bytes shuffled: {ours['shuffled']:,}, by Spark's own {own}")
+    compare(__file__, __doc__, "multiway", CASES, write_inputs, run_engine, repeat=2, limit=240.0)
 
 
 if __name__ == "__main__":

@@ -16,12 +16,7 @@ Source of the data: drawn by numpy's PCG64 with the seeds 1 (left) and 2 (right)
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
-import shutil
 import sys
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,9 +27,7 @@ import pyarrow as pa
 if __package__ in (None, ""):
     sys.path.append(str(Path(__file__).resolve().parent.parent))
 
-from bench.process_tree import answer_of
-from bench.runner import append, machine
-from bench.static_spark import drawn_keys, ratio, session_for, timed_runs, write_parts
+from bench.static_spark import compare, drawn_keys, session_for, timed_runs, write_parts
 
 _EPOCH = 1_700_000_000_000_000
 
@@ -129,44 +122,7 @@ def run_engine(engine: str, folder: Path, case: Case, repeat: int, limit: float)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--case", choices=CASES, default="uniform")
-    parser.add_argument("--rows", type=int, help="rows a side")
-    parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--limit", type=float, default=300.0, help="seconds for all runs of an engine")
-    parser.add_argument("--results", type=Path, help="append the results to this file, one JSON object a line")
-    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("--engine", help=argparse.SUPPRESS)
-    args = parser.parse_args()
-    case = CASES[args.case]
-    rows = args.rows or case.rows
-    if args.engine:
-        print(json.dumps(run_engine(args.engine, args.folder, case, args.repeat, args.limit)), flush=True)
-        os._exit(0)
-    append(args.results, machine())
-    folder = Path(tempfile.mkdtemp(prefix="ivjoin-bench-"))
-    print(f"static {args.case}: {rows} rows a side, {case}", flush=True)
-    try:
-        write_inputs(folder, case, rows)
-        results = {}
-        for engine in case.engines:
-            command = [sys.executable, __file__, *sys.argv[1:], "--engine", engine, "--folder", str(folder)]
-            got, tree = answer_of(command)
-            got |= {"peak_mb": tree.peak_bytes >> 20, "cpu_seconds": round(tree.cpu_seconds, 1)}
-            results[engine] = got
-            ended = f"{got['rows_out']} rows" if got["seconds"] else f"not ended after {args.limit:.0f} s"
-            times = f"cold {got['seconds'][0]:.2f} s, then {got['seconds'][1:]}" if got["seconds"] else ""
-            times += f", of processors {got['cpu'][1:]}" if got["cpu"][1:] else ""
-            print(f"{engine:8} {times} {got['peak_mb']} MB, {ended}", flush=True)
-            append(args.results, {"case": f"static {args.case}", "rows": rows, **got})
-        if not results["ivjoin"]["seconds"]:
-            raise SystemExit("ivjoin did not end within the limit")
-        for engine in case.engines[1:]:
-            if results[engine]["seconds"] and results["ivjoin"]["rows_out"] != results[engine]["rows_out"]:
-                raise SystemExit("the engines differ in the number of rows")
-            print(f"ivjoin is {ratio(results['ivjoin'], results[engine], args.limit)} ({engine})")
-    finally:
-        shutil.rmtree(folder)
+    compare(__file__, __doc__, "static", CASES, write_inputs, run_engine, repeat=3, limit=300.0)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,15 @@
-"""What the benches of static frames on Spark have in common: drawn keys, Parquet in parts, sessions, timed runs."""
+"""Shared by the benches of static frames on Spark: drawn keys, Parquet in parts, sessions, timed runs, the command."""
 
 from __future__ import annotations
 
+import argparse
+import json
 import os
+import sys
+import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +17,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bench.process_tree import Tree
+from bench.process_tree import Tree, answer_of
+from bench.runner import append, machine
 
-__all__ = ["drawn_keys", "ratio", "session_for", "timed_runs", "write_parts"]
+__all__ = ["compare", "drawn_keys", "ratio", "session_for", "timed_runs", "write_parts"]
 
 
 def drawn_keys(rng: np.random.Generator, rows: int, keys: int, exponent: float = 0.0) -> np.ndarray:
@@ -91,3 +96,48 @@ def ratio(ours: dict[str, Any], native: dict[str, Any], limit: float) -> str:
     if 1 in (len(native["seconds"]), len(ours["seconds"])):
         return f"{native['seconds'][0] / ours['seconds'][0]:.1f} times as fast, both cold"
     return f"{min(native['seconds'][1:]) / min(ours['seconds'][1:]):.1f} times as fast"
+
+
+def compare(
+    script: str, description: str, kind: str, cases: Mapping[str, Any], write: Callable[[Path, Any, int], None],
+    run: Callable[[str, Path, Any, int, float], dict[str, Any]], repeat: int, limit: float,
+) -> None:
+    """The command of a bench: each of a case's ``engines`` in a process of its own, over the same inputs.
+
+    Raises
+    ------
+    SystemExit
+        If ivjoin did not end within the limit, or another engine gave another number of rows.
+    """
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--case", choices=cases, default="uniform")
+    parser.add_argument("--rows", type=int, help="of each input")
+    parser.add_argument("--repeat", type=int, default=repeat)
+    parser.add_argument("--limit", type=float, default=limit, help="seconds for all runs of an engine")
+    parser.add_argument("--results", type=Path, help="append the results to this file, one JSON object a line")
+    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--engine", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    case = cases[args.case]
+    rows = args.rows or case.rows
+    if args.engine:
+        print(json.dumps(run(args.engine, args.folder, case, args.repeat, args.limit)), flush=True)
+        os._exit(0)
+    append(args.results, machine())
+    print(f"{kind} {args.case}: {rows} rows an input, {case}", flush=True)
+    results = {}
+    with tempfile.TemporaryDirectory(prefix="ivjoin-bench-") as folder:
+        write(Path(folder), case, rows)
+        for engine in case.engines:
+            got, tree = answer_of([sys.executable, script, *sys.argv[1:], "--engine", engine, "--folder", folder])
+            got |= {"peak_mb": tree.peak_bytes >> 20, "cpu_seconds": round(tree.cpu_seconds, 1)}
+            results[engine] = got
+            print(got if got["seconds"] else f"{engine}: not ended after {args.limit:.0f} s", flush=True)
+            append(args.results, {"case": f"{kind} {args.case}", "rows": rows, **got})
+    ours = results.pop("ivjoin")
+    if not ours["seconds"]:
+        raise SystemExit("ivjoin did not end within the limit")
+    for engine, other in results.items():
+        if other["seconds"] and ours["rows_out"] != other["rows_out"]:
+            raise SystemExit("the engines differ in the number of rows")
+        print(f"ivjoin is {ratio(ours, other, args.limit)} ({engine})")
