@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ivjoin.expr.kernels.cells import Mask, count
+from ivjoin.expr.kernels.cells import Mask, combined
 from ivjoin.expr.kernels.integers import add_wrapped, mul_wrapped
 from ivjoin.expr.kernels.zones import Zone
 
@@ -44,9 +44,7 @@ def ticks_of(seconds: np.ndarray, below: np.ndarray, per: int) -> tuple[np.ndarr
     seconds, below = seconds + low, below - low * np.int64(per)
     r, bad = mul_wrapped(seconds, np.broadcast_to(np.int64(per), seconds.shape))
     r, over = add_wrapped(r, below)
-    if bad is not None:
-        over = over | bad
-    return r, over if count(over) else None
+    return r, combined(over, bad)
 
 
 def civil(days: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -9,10 +9,24 @@ import numpy as np
 
 from ivjoin.expr.kernels import casttext as ops_casttext
 from ivjoin.expr.kernels.calendar import DAY_SECONDS, days_of, split, ticks_of, wrapped
-from ivjoin.expr.kernels.cells import Cell, Consts, Kernel, count, dtype_of, flagged, narrowest, objects, unsupported
+from ivjoin.expr.kernels.cells import (
+    Cell,
+    Consts,
+    Kernel,
+    Mask,
+    checked,
+    combined,
+    count,
+    dtype_of,
+    flagged,
+    narrowest,
+    objects,
+    of_values,
+    unsupported,
+)
 from ivjoin.expr.kernels.columns import nothing
 from ivjoin.expr.kernels.decimals import as_objects, fitted, rescaled, scaled_up
-from ivjoin.expr.kernels.integers import mul_wrapped, narrowed
+from ivjoin.expr.kernels.integers import mul_wrapped, narrowed, whole_quotient
 from ivjoin.expr.kernels.times import as_dates
 from ivjoin.expr.kernels.zones import Zone, zone_of
 from ivjoin.expr.nodes import Node, is_met
@@ -44,26 +58,27 @@ def cast_rule(node: Node, _: Consts) -> Kernel:
     return make(t, u, zone)
 
 
+Values = tuple[np.ndarray, Mask]  # and the rows that have an error
+
+
 def _int_to_int(t: Type, u: Type, zone: Zone) -> Kernel:
-    return lambda a: narrowed(a, u)
+    return checked(lambda v: narrowed(v, u))
 
 
 def _to_float(t: Type, u: Type, zone: Zone) -> Kernel:
     dtype = dtype_of(u)
-    return lambda a: (a[0].astype(dtype), a[1], a[2])
+    return of_values(lambda v: v.astype(dtype))
 
 
 def _int_to_decimal(t: Type, u: Type, zone: Zone) -> Kernel:
-    def kernel(a: Cell) -> Cell:
-        v, ok, err = a
-        if v.dtype == np.uint64 and count(v > np.uint64(_I64_MAX)):
-            v = objects(v.tolist())
-        return fitted(scaled_up(v.astype(np.int64) if v.dtype != object else v, u.scale), u, ok, err)
+    def scaled(v: np.ndarray) -> Values:
+        wide = v.dtype == np.uint64 and count(v > np.uint64(_I64_MAX))
+        return fitted(scaled_up(objects(v.tolist()) if wide else v.astype(np.int64), u.scale), u)
 
-    return kernel
+    return checked(scaled)
 
 
-def cut_floats(v: np.ndarray, u: Type, ok: np.ndarray | None, err: np.ndarray | None) -> Cell:
+def cut_floats(v: np.ndarray, u: Type) -> Values:
     """Truncate floats to integers of a type. As in Java, 2**63 becomes the greatest int64; 2**64 overflows."""
     dtype = dtype_of(u)
     low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
@@ -71,17 +86,15 @@ def cut_floats(v: np.ndarray, u: Type, ok: np.ndarray | None, err: np.ndarray | 
     past = float(high + 1)
     inside = ((x <= past) if high == _I64_MAX else (x < past)) & (np.ceil(x) >= float(low))
     if count(inside) != len(inside):
-        err = flagged(err, ~inside, ok)
         x = np.where(inside, x, 0.0)
-    if high == _I64_MAX:
-        top = x == past
-        if count(top):
-            return np.where(top, dtype.type(high), np.where(top, 0.0, x).astype(dtype)), ok, err
-    return x.astype(dtype), ok, err
+    top = x == past
+    if count(top):
+        return np.where(top, dtype.type(high), np.where(top, 0.0, x).astype(dtype)), ~inside
+    return x.astype(dtype), ~inside
 
 
 def _float_to_int(t: Type, u: Type, zone: Zone) -> Kernel:
-    return lambda a: cut_floats(a[0], u, a[1], a[2])
+    return checked(lambda v: cut_floats(v, u))
 
 
 def _float_to_decimal(t: Type, u: Type, zone: Zone) -> Kernel:
@@ -116,32 +129,26 @@ def _float_to_decimal(t: Type, u: Type, zone: Zone) -> Kernel:
 def _decimal_to_int(t: Type, u: Type, zone: Zone) -> Kernel:
     unit = 10**t.scale
 
-    def kernel(a: Cell) -> Cell:
-        v, ok, err = a
+    def truncated(v: np.ndarray) -> Values:
         if v.dtype == object or unit > _I64_MAX:
             v = as_objects(v)
-            v = np.where((v < 0).astype(bool), -(-v // unit), v // unit)
-        else:
-            v = (v - np.fmod(v, np.int64(unit))) // np.int64(unit)
-        return narrowed((v, ok, err), u)
+            return narrowed(np.where(v < 0, -(-v // unit), v // unit), u)
+        return narrowed(whole_quotient(v, np.asarray(unit)), u)
 
-    return kernel
+    return checked(truncated)
 
 
 def _decimal_to_float(t: Type, u: Type, zone: Zone) -> Kernel:
     unit = 10**t.scale
 
-    def kernel(a: Cell) -> Cell:
-        v, ok, err = a
+    def divided(v: np.ndarray) -> np.ndarray:
         if v.dtype != object and t.scale <= 22 and not count(np.abs(v) > 1 << 53):
             r = v / float(unit)  # both exact, so the quotient is the nearest double
         else:
             r = np.array([n / unit for n in v.tolist()], dtype=np.float64)  # true division of ints rounds correctly
-        if u.bits == 32:
-            return _to_float32(r, v, unit), ok, err
-        return r, ok, err
+        return _to_float32(r, v, unit) if u.bits == 32 else r
 
-    return kernel
+    return of_values(divided)
 
 
 def _to_float32(r: np.ndarray, v: np.ndarray, unit: int) -> np.ndarray:
@@ -159,21 +166,15 @@ def _to_float32(r: np.ndarray, v: np.ndarray, unit: int) -> np.ndarray:
 
 
 def _decimal_to_decimal(t: Type, u: Type, zone: Zone) -> Kernel:
-    if u.scale >= t.scale and u.precision - u.scale >= t.precision - t.scale:  # always fits
-        lift = u.scale - t.scale
-        return lambda a: (scaled_up(a[0], lift), a[1], a[2])
-    return lambda a: fitted(rescaled(a[0], t.scale, u.scale), u, a[1], a[2])
+    return checked(lambda v: fitted(rescaled(v, t.scale, u.scale), u))
 
 
 def _bool_to_number(t: Type, u: Type, zone: Zone) -> Kernel:
-    if u.kind == "decimal":
-        return lambda a: fitted(scaled_up(a[0].astype(np.int64), u.scale), u, a[1], a[2])
-    dtype = dtype_of(u)
-    return lambda a: (a[0].astype(dtype), a[1], a[2])
+    return _to_float(t, u, zone) if u.kind != "decimal" else _int_to_decimal(t, u, zone)
 
 
 def _number_to_bool(t: Type, u: Type, zone: Zone) -> Kernel:
-    return lambda a: ((a[0] != 0).astype(bool), a[1], a[2])
+    return of_values(lambda v: v != 0)
 
 
 # -- times ---------------------------------------------------------------------------------------------------------
@@ -189,14 +190,7 @@ def _rescale_ticks(have: int, want: int) -> Callable[[np.ndarray], tuple[np.ndar
 
 
 def _ticks_to_ticks(t: Type, u: Type, zone: Zone) -> Kernel:
-    convert = _rescale_ticks(TICKS_PER_SECOND[t.unit], TICKS_PER_SECOND[u.unit])
-
-    def kernel(a: Cell) -> Cell:
-        v, ok, err = a
-        r, bad = convert(v)
-        return r, ok, err if bad is None else flagged(err, bad, ok)
-
-    return kernel
+    return checked(_rescale_ticks(TICKS_PER_SECOND[t.unit], TICKS_PER_SECOND[u.unit]))
 
 
 def _timestamp_to_timestamp(t: Type, u: Type, zone: Zone) -> Kernel:
@@ -206,41 +200,31 @@ def _timestamp_to_timestamp(t: Type, u: Type, zone: Zone) -> Kernel:
     convert = _rescale_ticks(have, want)
     move = zone.local if t.tz else zone.instants
 
-    def kernel(a: Cell) -> Cell:
-        v, ok, err = a
+    def converted(v: np.ndarray) -> Values:
         seconds, below = split(v, have)
         moved = move(seconds)
         r, bad = ticks_of(moved, convert(below)[0], want)
-        if have == 1:
-            err = flagged(err, wrapped(seconds, moved), ok)
-        return r, ok, err if bad is None else flagged(err, bad, ok)
+        return r, combined(bad, wrapped(seconds, moved)) if have == 1 else bad
 
-    return kernel
+    return checked(converted)
 
 
 def _timestamp_to_date(t: Type, u: Type, zone: Zone) -> Kernel:
     per = TICKS_PER_SECOND[t.unit]
     zone = zone if t.tz else zone_of(None)
 
-    def kernel(a: Cell) -> Cell:
-        v, ok, err = a
+    def dated(v: np.ndarray) -> Values:
         days, bad = days_of(v, per, zone)
-        return as_dates(days, ok, err if bad is None else flagged(err, bad, ok))
+        dates, over = as_dates(days)
+        return dates, combined(bad, over)
 
-    return kernel
+    return checked(dated)
 
 
 def _date_to_timestamp(t: Type, u: Type, zone: Zone) -> Kernel:
     per = TICKS_PER_SECOND[u.unit]
     zone = zone if u.tz else zone_of(None)
-
-    def kernel(a: Cell) -> Cell:
-        v, ok, err = a
-        seconds = zone.instants(v.astype(np.int64) * DAY_SECONDS)
-        r, bad = ticks_of(seconds, np.zeros(len(v), dtype=np.int64), per)
-        return r, ok, err if bad is None else flagged(err, bad, ok)
-
-    return kernel
+    return checked(lambda v: ticks_of(zone.instants(v.astype(np.int64) * DAY_SECONDS), np.zeros(len(v), np.int64), per))
 
 
 def _met(t: Type, u: Type, zone: Zone) -> Kernel:
@@ -266,33 +250,33 @@ def _met(t: Type, u: Type, zone: Zone) -> Kernel:
 
 def _timestamp_to_int(t: Type, u: Type, zone: Zone) -> Kernel:
     per = np.array(TICKS_PER_SECOND[t.unit])
-    return lambda a: narrowed((a[0] // per, a[1], a[2]), u)
+    return checked(lambda v: narrowed(v // per, u))
 
 
 def _timestamp_to_float(t: Type, u: Type, zone: Zone) -> Kernel:
     per, dtype = float(TICKS_PER_SECOND[t.unit]), dtype_of(u)
-    return lambda a: ((a[0] / per).astype(dtype), a[1], a[2])
+    return of_values(lambda v: (v / per).astype(dtype))
 
 
 def _timestamp_to_decimal(t: Type, u: Type, zone: Zone) -> Kernel:
     digits = len(str(TICKS_PER_SECOND[t.unit])) - 1
-    return lambda a: fitted(rescaled(a[0], digits, u.scale), u, a[1], a[2])
+    return checked(lambda v: fitted(rescaled(v, digits, u.scale), u))
 
 
 def _int_to_timestamp(t: Type, u: Type, zone: Zone) -> Kernel:
     factor = np.array([TICKS_PER_SECOND[u.unit]])
 
-    def kernel(a: Cell) -> Cell:
-        v, ok, err = narrowed(a, INT64)
-        r, bad = mul_wrapped(v, factor)
-        return r, ok, err if bad is None else flagged(err, bad, ok)
+    def scaled(v: np.ndarray) -> Values:
+        wide, bad = narrowed(v, INT64)
+        r, over = mul_wrapped(wide, factor)
+        return r, combined(bad, over)
 
-    return kernel
+    return checked(scaled)
 
 
 def _float_to_timestamp(t: Type, u: Type, zone: Zone) -> Kernel:
     per = float(TICKS_PER_SECOND[u.unit])
-    return lambda a: cut_floats(a[0].astype(np.float64) * per, INT64, a[1], a[2])
+    return checked(lambda v: cut_floats(v.astype(np.float64) * per, INT64))
 
 
 def _decimal_to_timestamp(t: Type, u: Type, zone: Zone) -> Kernel:
@@ -304,7 +288,7 @@ def _decimal_to_timestamp(t: Type, u: Type, zone: Zone) -> Kernel:
 def _to_decimal256(t: Type, u: Type, zone: Zone) -> Kernel:
     """Convert without a limit to the digits: such values are only compared."""
     factor = 10 ** (u.scale - t.scale)
-    return lambda a: (objects([int(v) * factor for v in a[0].tolist()]), a[1], a[2])
+    return of_values(lambda v: objects([int(n) * factor for n in v.tolist()]))
 
 
 Make = Callable[[Type, Type, Zone], Kernel]

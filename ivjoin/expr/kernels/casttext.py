@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from ivjoin.errors import ConditionError
 from ivjoin.expr.kernels.calendar import DAY_SECONDS, civil, days_from_civil, split
-from ivjoin.expr.kernels.cells import Cell, Kernel, dtype_of, flagged, narrowest
+from ivjoin.expr.kernels.cells import Cell, Kernel, checked, dtype_of, narrowest, of_values
 from ivjoin.expr.kernels.zones import Zone, zone_of
 from ivjoin.expr.literals import uuid_bytes, uuid_text
 from ivjoin.expr.types import STRING, TICKS_PER_SECOND, Type
@@ -31,8 +31,7 @@ def _parsing(make: Callable[[Type, Zone], Parse]) -> Callable[[Type, Type, Zone]
 
         parse = make(u, zone)
 
-        def kernel(a: Cell) -> Cell:
-            v, ok, err = a
+        def parsed_all(v: Any) -> tuple[np.ndarray, np.ndarray]:
             encoded = v.dictionary_encode()
             parsed = [None if s is None else parse(s.strip(_BLANK)) for s in encoded.dictionary.to_pylist()]
             zeros: list[Any] = [0 if p is None else p for p in parsed] or [0]
@@ -40,9 +39,9 @@ def _parsing(make: Callable[[Type, Zone], Parse]) -> Callable[[Type, Type, Zone]
             distinct = narrowest(zeros) if u.kind == "decimal" else np.array(zeros, dtype=dtype_of(u))
             index = encoded.indices
             at = (pc.fill_null(index, 0) if index.null_count else index).to_numpy(zero_copy_only=False)
-            return distinct[at], ok, flagged(err, bad[at], ok)
+            return distinct[at], bad[at]
 
-        return kernel
+        return checked(parsed_all)
 
     return cast
 
@@ -284,29 +283,24 @@ def _reinterpreted(t: Type, u: Type, zone: Zone) -> Kernel:
     import pyarrow.compute as pc
 
     options = pc.CastOptions(pa.large_string() if u == STRING else pa.large_binary(), allow_invalid_utf8=True)
-
-    def kernel(a: Cell) -> Cell:
-        v, ok, err = a
-        return pc.cast(v, options=options), ok, err
-
-    return kernel
+    return of_values(lambda v: pc.cast(v, options=options))
 
 
-def uuid_texts(a: Cell) -> Cell:
-    v, ok, err = a
-    return pa.array([None if b is None else uuid_text(b) for b in v.to_pylist()], pa.large_string()), ok, err
+def _uuid_texts(v: Any) -> Any:
+    return pa.array([None if b is None else uuid_text(b) for b in v.to_pylist()], pa.large_string())
 
 
-def uuids_of(a: Cell) -> Cell:
+def _uuids_of(v: Any) -> tuple[Any, np.ndarray]:
     """Read texts as UUIDs; any other text is an error."""
-    v, ok, err = a
     encoded = v.dictionary_encode()
     parsed = [None if s is None else uuid_bytes(s.strip(_BLANK)) for s in encoded.dictionary.to_pylist()]
     index = encoded.indices.fill_null(0)
     bad = np.array([p is None for p in parsed] or [False])[index.to_numpy(zero_copy_only=False)]
     words = pa.array([p or b"" for p in parsed] or [b""], pa.large_binary())
-    return words.take(index), ok, flagged(err, bad, ok)
+    return words.take(index), bad
 
+
+uuid_texts, uuids_of = of_values(_uuid_texts), checked(_uuids_of)
 
 _TO_TEXT: dict[str, Any] = {
     "int": _formatting(lambda t, z: lambda v: list(map(str, v.tolist()))),

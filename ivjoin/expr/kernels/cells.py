@@ -19,8 +19,8 @@ from ivjoin.expr.nodes import Node
 from ivjoin.expr.types import Type
 
 __all__ = [
-    "Cell", "Consts", "Kernel", "Mask", "Rule", "absent", "combined", "const_cell", "const_values", "dtype_of",
-    "flagged", "met", "narrowest", "objects", "one", "present", "rows", "unary", "unsupported",
+    "Cell", "Consts", "Kernel", "Mask", "Rule", "absent", "checked", "combined", "const_cell", "const_values",
+    "dtype_of", "flagged", "met", "narrowest", "objects", "of_values", "one", "present", "rows", "unsupported",
 ]
 
 Mask = np.ndarray | None
@@ -46,9 +46,9 @@ def combined(a: Mask, b: Mask) -> Mask:
     return a if b is None else a | b
 
 
-def flagged(error: Mask, bad: np.ndarray, valid: Mask) -> Mask:
+def flagged(error: Mask, bad: Mask, valid: Mask) -> Mask:
     """Return the error mask with the valid ones of the ``bad`` rows added."""
-    if not count(bad):
+    if bad is None or not count(bad):
         return error
     if valid is not None:
         bad = bad & valid
@@ -73,14 +73,31 @@ def absent(valid: Mask, n: int) -> np.ndarray:
     return np.zeros(n, dtype=bool) if valid is None else ~valid
 
 
-def unary(f: Callable[[Any], Any]) -> Kernel:
-    """Return the kernel of a function of one argument that makes neither errors nor nulls."""
+def checked(f: Callable[..., tuple[Any, Mask]]) -> Kernel:
+    """Return the kernel of a function from values to values and the rows where they are wrong (None: no row).
 
-    def kernel(a: Cell) -> Cell:
-        v, ok, err = a
-        return f(v), ok, err
+    A row with a NULL argument is NULL; a wrong row, and a row with an error in an argument, has an error.
+    """
+
+    def kernel(*cells: Cell) -> Cell:
+        valid: Mask = None
+        error: Mask = None
+        for _, ok, err in cells:
+            if ok is not None:
+                valid = met(valid, ok)
+            if err is not None:
+                error = combined(error, err)
+        values, bad = f(*[cell[0] for cell in cells])
+        if bad is not None:
+            error = flagged(error, bad if len(bad) == len(values) else np.broadcast_to(bad, len(values)), valid)
+        return values, valid, error
 
     return kernel
+
+
+def of_values(f: Callable[..., Any]) -> Kernel:
+    """Return the kernel of a function of values that makes neither errors nor nulls."""
+    return checked(lambda *values: (f(*values), None))
 
 
 def one(cell: Cell) -> np.ndarray:

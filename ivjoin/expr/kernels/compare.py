@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ivjoin.expr.kernels.cells import Cell, Consts, Kernel, absent, combined, met, one, rows, unsupported
+from ivjoin.expr.kernels.cells import Cell, Consts, Kernel, absent, combined, of_values, one, rows, unsupported
 from ivjoin.expr.kernels.columns import bits
 from ivjoin.expr.nodes import FLIPPED, Node
 
@@ -89,16 +89,7 @@ def compare_rule(node: Node, consts: Consts) -> Kernel:
         h = (_FLOAT_CONST if kind == "float" and c == c else _FLOAT if kind == "float" else _PLAIN)[FLIPPED[op]]
         return lambda _, b: (h(b[0], c), b[1], b[2])
 
-    def kernel(a: Cell, b: Cell) -> Cell:
-        x, ok, err = a
-        y, ok2, err2 = b
-        if ok2 is not None:
-            ok = met(ok, ok2)
-        if err2 is not None:
-            err = combined(err, err2)
-        return f(x, y), ok, err
-
-    return kernel
+    return of_values(f)
 
 
 def _with_null(a: Cell, b: Cell) -> Cell:
@@ -112,16 +103,15 @@ def _both_null(a: Cell, b: Cell) -> Cell:
 
 
 def _text_kernel(f: Compare, left: Cell | None, right: Cell | None) -> Kernel:
-    def kernel(a: Cell, b: Cell) -> Cell:
-        (x, ok, err), (y, ok2, err2) = a, b
+    def compare(x: Any, y: Any) -> np.ndarray:
         # A constant is an array of one row, which Arrow does not broadcast.
         if right is not None and left is None:
             y = y[0]
         elif left is not None and right is None:
             x = x[0]
-        return f(x, y), met(ok, ok2), combined(err, err2)
+        return f(x, y)
 
-    return kernel
+    return of_values(compare)
 
 
 def _null_safe(eq: Compare) -> Kernel:

@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from ivjoin.expr.kernels.cells import Cell, Consts, Kernel, Mask, Rule, combined, count, flagged, met, unsupported
-from ivjoin.expr.kernels.integers import add_wrapped, mul_wrapped, whole_quotient
+from ivjoin.expr.kernels.cells import Consts, Kernel, Mask, Rule, checked, count, of_values, unsupported
+from ivjoin.expr.kernels.integers import add_wrapped, dividing, mul_wrapped, narrowed, whole_quotient
 from ivjoin.expr.nodes import Node
-from ivjoin.expr.types import Type
+from ivjoin.expr.types import INT64, Type
 from ivjoin.interval.machine.decimals import divided, half_up, shortened
 
 __all__ = [
     "as_objects", "div", "division", "fitted", "magnitude", "minus", "mul", "plus", "positive",
-    "rescaled", "round_quotient", "scaled_up", "sum_", "to_int64", "whole",
+    "rescaled", "round_quotient", "scaled_up", "sum_", "whole",
 ]  # fmt: skip
 
 _I64_MAX = (1 << 63) - 1
@@ -30,13 +30,12 @@ def as_objects(v: np.ndarray) -> np.ndarray:
     return v if v.dtype == object else v.astype(object)
 
 
-def fitted(v: np.ndarray, t: Type, ok: Mask, err: Mask) -> Cell:
-    """Return the cell of unscaled integers in a decimal type; numbers with too many digits are errors."""
+def fitted(v: np.ndarray, t: Type) -> tuple[np.ndarray, Mask]:
+    """Return unscaled integers, and the rows with too many digits for a decimal type (None: no row)."""
     if v.dtype != object and t.precision > 18:
-        return v, ok, err
+        return v, None
     top = 10**t.precision
-    bad = (v >= top) | (v <= -top)
-    return v, ok, flagged(err, bad.astype(bool), ok)
+    return v, (v >= top) | (v <= -top)
 
 
 def scaled_up(v: np.ndarray, digits: int) -> np.ndarray:
@@ -124,12 +123,11 @@ def sum_(f: Integers) -> Rule:
         _need(node)
         (s, u), t = (a.type for a in node.args), node.type
 
-        def kernel(a: Cell, b: Cell) -> Cell:
-            (x, ok, err), (y, ok2, err2) = a, b
+        def total(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, Mask]:
             x, y, scale = _aligned(x, s.scale, y, u.scale)
-            return fitted(rescaled(f(x, y), scale, t.scale), t, met(ok, ok2), combined(err, err2))
+            return fitted(rescaled(f(x, y), scale, t.scale), t)
 
-        return kernel
+        return checked(total)
 
     return rule
 
@@ -147,19 +145,11 @@ def mul(node: Node, _: Consts) -> Kernel:
     _need(node)
     (s, u), t = (a.type for a in node.args), node.type
 
-    def kernel(a: Cell, b: Cell) -> Cell:
-        (x, ok, err), (y, ok2, err2) = a, b
+    def product(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, Mask]:
         r = _times(x, y)
-        if r.dtype == object:
-            r = _SHORTEN(r)
-        return fitted(rescaled(r, s.scale + u.scale, t.scale), t, met(ok, ok2), combined(err, err2))
+        return fitted(rescaled(_SHORTEN(r) if r.dtype == object else r, s.scale + u.scale, t.scale), t)
 
-    return kernel
-
-
-def _without_zeros(y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-    zero = (y == 0).astype(bool)
-    return (np.where(zero, 1, y), zero) if count(zero) else (y, None)
+    return checked(product)
 
 
 def div(node: Node, _: Consts) -> Kernel:
@@ -170,29 +160,13 @@ def div(node: Node, _: Consts) -> Kernel:
     # rounding once only within 10**-38 of a tie, and a quotient that near to a tie needs a divisor of 19 digits.
     both = np.frompyfunc(lambda n, d: divided(n, d, t.scale, u.scale - s.scale), 2, 1)
 
-    def kernel(a: Cell, b: Cell) -> Cell:
-        (x, ok, err), (y, ok2, err2) = a, b
-        ok, err = met(ok, ok2), combined(err, err2)
-        y, zero = _without_zeros(y)
-        if zero is not None:
-            err = flagged(err, np.broadcast_to(zero, np.broadcast_shapes(x.shape, y.shape)), ok)
+    def quotient(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, Mask]:
         if y.dtype == object or t.scale > 18 or lift < 0:
-            r = both(as_objects(x), as_objects(y))
-        else:
-            dividend, divisor = np.broadcast_arrays(scaled_up(x, lift), y)
-            r = round_quotient(dividend, divisor)
-        return fitted(r, t, ok, err)
+            return fitted(both(as_objects(x), as_objects(y)), t)
+        dividend, divisor = np.broadcast_arrays(scaled_up(x, lift), y)
+        return fitted(round_quotient(dividend, divisor), t)
 
-    return kernel
-
-
-def to_int64(v: np.ndarray, ok: Mask, err: Mask, low: int = -_I64_MAX - 1, high: int = _I64_MAX) -> Cell:
-    """Return integers as int64; numbers outside the range are errors."""
-    if v.dtype == object or low > -_I64_MAX - 1 or high < _I64_MAX:
-        bad = ((v < low) | (v > high)).astype(bool)
-        if count(bad):
-            return np.where(bad, 0, v).astype(np.int64), ok, flagged(err, bad, ok)
-    return v.astype(np.int64), ok, err
+    return dividing(quotient)
 
 
 def _truncated(n: int, d: int) -> int:
@@ -217,25 +191,18 @@ def division(pick: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray], w
         if s.kind != "decimal" or u.kind != "decimal" or t.kind != ("int" if whole else "decimal"):
             raise unsupported(node, "the arguments of decimal division are decimals")
 
-        def kernel(a: Cell, b: Cell) -> Cell:
-            (x, ok, err), (y, ok2, err2) = a, b
-            ok, err = met(ok, ok2), combined(err, err2)
+        def divided(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, Mask]:
             x, y, scale = _aligned(x, s.scale, y, u.scale)
-            y, zero = _without_zeros(y)
-            if zero is not None:
-                err = flagged(err, np.broadcast_to(zero, np.broadcast_shapes(x.shape, y.shape)), ok)
             r = pick(*_quotient_and_rest(*np.broadcast_arrays(x, y)), y)
-            if whole:
-                return to_int64(r, ok, err)
-            return fitted(rescaled(r, scale, t.scale), t, ok, err)
+            return narrowed(r, INT64) if whole else fitted(rescaled(r, scale, t.scale), t)
 
-        return kernel
+        return dividing(divided)
 
     return rule
 
 
 def positive(_: np.ndarray, rest: np.ndarray, y: np.ndarray) -> np.ndarray:
-    return np.where(((rest < 0) & (y > 0)).astype(bool), rest + y, rest)
+    return np.where((rest < 0) & (y > 0), rest + y, rest)
 
 
 def magnitude(f: Callable[[Any], Any]) -> Rule:
@@ -244,13 +211,7 @@ def magnitude(f: Callable[[Any], Any]) -> Rule:
         if node.args[0].type != t:
             raise unsupported(node)
 
-        def kernel(a: Cell) -> Cell:
-            v, ok, err = a
-            if v.dtype != object and count(v == -_I64_MAX - 1):
-                v = as_objects(v)
-            return f(v), ok, err
-
-        return kernel
+        return of_values(lambda v: f(as_objects(v) if v.dtype != object and count(v == -_I64_MAX - 1) else v))
 
     return rule
 
@@ -261,13 +222,10 @@ def whole(up: bool) -> Rule:
         if t.kind != "decimal" or t.scale != 0:
             raise unsupported(node)
 
-        def kernel(a: Cell) -> Cell:
-            v, ok, err = a
-            if unit > _I64_MAX:
-                v = as_objects(v)
-            low = v // unit
-            return fitted(low + (v % unit > 0) if up else low, t, ok, err)
+        def rounded(v: np.ndarray) -> tuple[np.ndarray, Mask]:
+            v = as_objects(v) if unit > _I64_MAX else v
+            return fitted(v // unit + (v % unit > 0) if up else v // unit, t)
 
-        return kernel
+        return checked(rounded)
 
     return rule

@@ -11,14 +11,13 @@ from ivjoin.expr.kernels.cells import (
     Cell,
     Consts,
     Kernel,
+    Mask,
     Rule,
-    combined,
+    checked,
     count,
     dtype_of,
-    flagged,
-    met,
+    of_values,
     one,
-    unary,
     unsupported,
 )
 from ivjoin.expr.nodes import Node
@@ -27,10 +26,6 @@ __all__ = ["binary", "dividing", "logarithm", "neighbour", "pmod", "power", "sig
 
 
 def binary(f: Callable[[Any, Any], Any]) -> Rule:
-    def kernel(a: Cell, b: Cell) -> Cell:
-        (x, ok, err), (y, ok2, err2) = a, b
-        return f(x, y), met(ok, ok2), combined(err, err2)
-
     def rule(node: Node, consts: Consts) -> Kernel:
         if any(a.type != node.type for a in node.args):
             raise unsupported(node, "the arguments of float arithmetic have its type")
@@ -41,21 +36,13 @@ def binary(f: Callable[[Any, Any], Any]) -> Rule:
         if left is not None:
             c = one(left)
             return lambda _, b: (f(c, b[0]), b[1], b[2])
-        return kernel
+        return of_values(f)
 
     return rule
 
 
 def dividing(f: Callable[[Any, Any], Any]) -> Rule:
     """Return the rule of an operator that has an error where the divisor is zero of either sign."""
-
-    def kernel(a: Cell, b: Cell) -> Cell:
-        (x, ok, err), (y, ok2, err2) = a, b
-        ok, err = met(ok, ok2), combined(err, err2)
-        zero = y == 0
-        if count(zero):
-            err = flagged(err, np.broadcast_to(zero, np.broadcast_shapes(x.shape, y.shape)), ok)
-        return f(x, y), ok, err
 
     def rule(node: Node, consts: Consts) -> Kernel:
         if any(a.type != node.type for a in node.args):
@@ -64,7 +51,7 @@ def dividing(f: Callable[[Any, Any], Any]) -> Rule:
         if divisor is not None and divisor[0][0] != 0:
             c = one(divisor)
             return lambda a, _: (f(a[0], c), a[1], a[2])
-        return kernel
+        return checked(lambda x, y: (f(x, y), y == 0))
 
     return rule
 
@@ -92,7 +79,7 @@ def unary_(f: Callable[[Any], Any]) -> Rule:
     def rule(node: Node, _: Consts) -> Kernel:
         if node.args[0].type != node.type:
             raise unsupported(node)
-        return unary(f)
+        return of_values(f)
 
     return rule
 
@@ -119,17 +106,15 @@ def whole_floats(f: Callable[[Any], Any]) -> Rule:
             raise unsupported(node)
         least, most = float(np.iinfo(dtype).min), float(np.iinfo(dtype).max)
 
-        def kernel(a: Cell) -> Cell:
-            x, ok, err = a
+        def whole(x: np.ndarray) -> tuple[np.ndarray, Mask]:
             r = f(x)
             # "not inside" instead of "outside" includes NaN.
             inside = (r >= least) & (r < most) if dtype.itemsize == 8 else (r >= least) & (r <= most)
             if count(inside) == len(inside):
-                return r.astype(dtype), ok, err
-            nan = r != r
-            return np.where(inside, r, 0).astype(dtype), ok, flagged(err, ~(inside | nan), ok)
+                return r.astype(dtype), None
+            return np.where(inside, r, 0).astype(dtype), ~(inside | (r != r))
 
-        return kernel
+        return checked(whole)
 
     return rule
 

@@ -5,34 +5,35 @@ The wrapped result, or the largest value that still fits next to a constant, sho
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ivjoin.expr.kernels.cells import (
-    Cell,
     Consts,
     Kernel,
     Mask,
     Rule,
+    checked,
     combined,
     count,
     dtype_of,
-    flagged,
-    met,
+    of_values,
     unsupported,
 )
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.types import Type
 
 __all__ = [
-    "SUMS", "add_ints", "add_wrapped", "affine", "arith", "floor", "intdiv", "mul_ints", "mul_wrapped", "narrowed",
-    "sign", "sub_ints", "whole_quotient",
+    "SUMS", "add_ints", "add_wrapped", "affine", "arith", "dividing", "floor", "intdiv", "mul_wrapped", "narrowed",
+    "sign", "sub_ints", "sub_wrapped", "whole_quotient",
 ]  # fmt: skip
 
 
 def affine(t: Type, factor: int, constant: int) -> Kernel:
     """Return the kernel of ``factor * x + constant``; rows outside the type's range are errors.
 
-    ``factor`` is 1 or -1, or ``constant`` is 0. The kernel ignores a second argument, the cell of the constant.
+    ``factor`` is 1 or -1, or ``constant`` is 0. The kernel ignores a second argument, the constant.
     """
     dtype = dtype_of(t)
     least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
@@ -42,59 +43,24 @@ def affine(t: Type, factor: int, constant: int) -> Kernel:
     elif factor < 0:
         low, high = -((most - constant) // -factor), (constant - least) // -factor
     if low > most or high < least:  # no value of x fits
-        return _always_errs
+        return checked(lambda v, *_: (v, np.ones(len(v), dtype=bool)))
     below = None if low <= least else np.array(low, dtype=dtype)
     above = None if high >= most else np.array(high, dtype=dtype)
     # Wrapped on purpose: with a constant such as 2**63 in 2**63 - x, the result is right modulo 2**64.
     c, k = _wrapped(constant, dtype), _wrapped(factor, dtype)
 
-    def value(v: np.ndarray) -> np.ndarray:
-        if factor == 1:
-            return v + c
-        if factor == -1:
-            return c - v
-        return v * k
-
-    if below is None and above is not None and factor == 1:
-
-        def kernel_up(a: Cell, _: Cell | None = None) -> Cell:
-            v, ok, err = a
-            bad = v > above
-            if count(bad):
-                err = flagged(err, bad, ok)
-            return v + c, ok, err
-
-        return kernel_up
-    if above is None and below is not None and factor == 1:
-
-        def kernel_down(a: Cell, _: Cell | None = None) -> Cell:
-            v, ok, err = a
-            bad = v < below
-            if count(bad):
-                err = flagged(err, bad, ok)
-            return v + c, ok, err
-
-        return kernel_down
-
-    def kernel(a: Cell, _: Cell | None = None) -> Cell:
-        v, ok, err = a
-        if above is not None:
-            err = flagged(err, v > above, ok)
+    def value(v: np.ndarray, *_: np.ndarray) -> tuple[np.ndarray, Mask]:
+        bad = None if above is None else v > above
         if below is not None:
-            err = flagged(err, v < below, ok)
-        return value(v), ok, err
+            bad = combined(bad, v < below)
+        return v + c if factor == 1 else c - v if factor == -1 else v * k, bad
 
-    return kernel
+    return checked(value)
 
 
 def _wrapped(value: int, dtype: np.dtype) -> np.ndarray:
     unsigned = np.array(value & ((1 << 8 * dtype.itemsize) - 1), dtype=f"u{dtype.itemsize}")
     return unsigned.view(dtype)
-
-
-def _always_errs(a: Cell, _: Cell | None = None) -> Cell:
-    v, ok, err = a
-    return v, ok, flagged(err, np.ones(len(v), dtype=bool), ok)
 
 
 _ZERO = {np.dtype(f"i{w}"): np.array(0, dtype=f"i{w}") for w in (1, 2, 4, 8)}
@@ -108,41 +74,10 @@ def add_wrapped(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return r, ((x ^ r) & (y ^ r)) < _ZERO[r.dtype]
 
 
-def add_ints(a: Cell, b: Cell) -> Cell:
-    """Return the sum of two integers of one width; rows that overflow are errors."""
-    x, ok, err = a
-    y, ok2, err2 = b
-    if ok2 is not None:
-        ok = met(ok, ok2)
-    if err2 is not None:
-        err = combined(err, err2)
-    r, bad = add_wrapped(x, y)
-    if count(bad):
-        err = flagged(err, bad, ok)
-    return r, ok, err
-
-
-def sub_ints(a: Cell, b: Cell) -> Cell:
-    """Return the difference of two integers of one width; rows that overflow are errors."""
-    x, ok, err = a
-    y, ok2, err2 = b
-    if ok2 is not None:
-        ok = met(ok, ok2)
-    if err2 is not None:
-        err = combined(err, err2)
+def sub_wrapped(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the wrapped difference of integers of one dtype, and the rows where it is wrong."""
     r = x - y
-    bad = x < y if r.dtype.kind == "u" else ((x ^ y) & (x ^ r)) < _ZERO[r.dtype]
-    if count(bad):
-        err = flagged(err, bad, ok)
-    return r, ok, err
-
-
-def mul_ints(a: Cell, b: Cell) -> Cell:
-    """Return the product of two integers of one width; rows that overflow are errors."""
-    (x, ok, err), (y, ok2, err2) = a, b
-    ok, err = met(ok, ok2), combined(err, err2)
-    r, bad = mul_wrapped(x, y)
-    return r, ok, err if bad is None else flagged(err, bad, ok)
+    return r, x < y if r.dtype.kind == "u" else ((x ^ y) & (x ^ r)) < _ZERO[r.dtype]
 
 
 def mul_wrapped(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, Mask]:
@@ -165,35 +100,23 @@ def mul_wrapped(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, Mask]:
     return r, bad
 
 
-def _add(node: Node, consts: Consts) -> Kernel:
-    left, right = consts
-    if right is not None:
-        return affine(node.type, 1, int(right[0][0]))
-    if left is not None:
-        return _swapped(affine(node.type, 1, int(left[0][0])))
-    return add_ints
+add_ints, sub_ints = checked(add_wrapped), checked(sub_wrapped)
+_Affine = Callable[[int], tuple[int, int]]
 
 
-def _sub(node: Node, consts: Consts) -> Kernel:
-    left, right = consts
-    if right is not None:
-        return affine(node.type, 1, -int(right[0][0]))
-    if left is not None:
-        return _swapped(affine(node.type, -1, int(left[0][0])))
-    return sub_ints
+def _linear(general: Kernel, by_right: _Affine, by_left: _Affine) -> Rule:
+    """Return the rule of a sum or product. Next to a constant, functions of it give the arguments of `affine`."""
 
+    def rule(node: Node, consts: Consts) -> Kernel:
+        left, right = consts
+        if right is not None:
+            return affine(node.type, *by_right(int(right[0][0])))
+        if left is not None:
+            kernel = affine(node.type, *by_left(int(left[0][0])))
+            return lambda _, b: kernel(b)
+        return general
 
-def _mul(node: Node, consts: Consts) -> Kernel:
-    left, right = consts
-    if right is not None:
-        return affine(node.type, int(right[0][0]), 0)
-    if left is not None:
-        return _swapped(affine(node.type, int(left[0][0]), 0))
-    return mul_ints
-
-
-def _swapped(f: Kernel) -> Kernel:
-    return lambda _, b: f(b)
+    return rule
 
 
 def _neg(node: Node, _: Consts) -> Kernel:
@@ -205,25 +128,25 @@ def _abs(node: Node, _: Consts) -> Kernel:
     if dtype.kind == "u":
         return lambda a: a
     least = np.array(np.iinfo(dtype).min, dtype=dtype)
-
-    def kernel(a: Cell) -> Cell:
-        v, ok, err = a
-        return np.abs(v), ok, flagged(err, v == least, ok)
-
-    return kernel
+    return checked(lambda v: (np.abs(v), v == least))
 
 
 def sign(node: Node, _: Consts) -> Kernel:
     dtype = dtype_of(node.type)
-    return lambda a: (np.sign(a[0]).astype(dtype), a[1], a[2])
+    return of_values(lambda v: np.sign(v).astype(dtype))
 
 
-def _divisor(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return the divisor y of x without zeros, and the rows where it was zero (None: no row)."""
-    zero = y == 0
-    if not count(zero):
-        return y, None
-    return np.where(zero, y.dtype.type(1), y), np.broadcast_to(zero, np.broadcast_shapes(x.shape, y.shape))
+def dividing(f: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, Mask]]) -> Kernel:
+    """Return the kernel of a division by a divisor other than zero; zero is an error."""
+
+    def divided(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, Mask]:
+        zero = y == 0
+        if not count(zero):
+            return f(x, y)
+        r, bad = f(x, np.where(zero, y.dtype.type(1), y))
+        return r, combined(bad, zero)
+
+    return checked(divided)
 
 
 def whole_quotient(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -235,62 +158,39 @@ def whole_quotient(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 def intdiv(node: Node, _: Consts) -> Kernel:
     t = node.args[0].type
 
-    def kernel(a: Cell, b: Cell) -> Cell:
-        (x, ok, err), (y, ok2, err2) = a, b
-        ok, err = met(ok, ok2), combined(err, err2)
-        y, zero = _divisor(x, y)
-        if zero is not None:
-            err = flagged(err, zero, ok)
+    def quotient(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, Mask]:
         if t.kind == "int" and t.bits < 64:
-            return whole_quotient(x.astype(np.int64), y.astype(np.int64)), ok, err
+            return whole_quotient(x.astype(np.int64), y.astype(np.int64)), None
         q = whole_quotient(x, y)
         if not t.signed:
-            return q.view(np.int64), ok, flagged(err, q > np.uint64(np.iinfo(np.int64).max), ok)
-        return q, ok, flagged(err, (y == -1) & (x == np.iinfo(np.int64).min), ok)
+            return q.view(np.int64), q > np.uint64(np.iinfo(np.int64).max)
+        return q, (y == -1) & (x == np.iinfo(np.int64).min)
 
-    return kernel
-
-
-def _mod(node: Node, _: Consts) -> Kernel:
-    def kernel(a: Cell, b: Cell) -> Cell:
-        (x, ok, err), (y, ok2, err2) = a, b
-        ok, err = met(ok, ok2), combined(err, err2)
-        y, zero = _divisor(x, y)
-        return np.fmod(x, y), ok, err if zero is None else flagged(err, zero, ok)
-
-    return kernel
+    return dividing(quotient)
 
 
-def _pmod(node: Node, _: Consts) -> Kernel:
-    def kernel(a: Cell, b: Cell) -> Cell:
-        (x, ok, err), (y, ok2, err2) = a, b
-        ok, err = met(ok, ok2), combined(err, err2)
-        y, zero = _divisor(x, y)
-        r = np.fmod(x, y)
-        if r.dtype.kind == "i":
-            r = np.where((r < 0) & (y > 0), r + y, r)  # a negative divisor leaves the remainder unchanged
-        return r, ok, err if zero is None else flagged(err, zero, ok)
-
-    return kernel
+def _remainder(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, Mask]:
+    return np.fmod(x, y), None
 
 
-def narrowed(a: Cell, t: Type) -> Cell:
-    """Return an integer cell in another integer type; rows that do not fit are errors."""
-    v, ok, err = a
+def _positive_remainder(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, Mask]:
+    r = np.fmod(x, y)
+    if r.dtype.kind == "i":
+        r = np.where((r < 0) & (y > 0), r + y, r)  # a negative divisor leaves the remainder unchanged
+    return r, None
+
+
+def narrowed(v: np.ndarray, t: Type) -> tuple[np.ndarray, Mask]:
+    """Return integers in another integer type, and the rows that do not fit (None: no row)."""
     dtype = dtype_of(t)
     if v.dtype == dtype:
-        return a
+        return v, None
     if v.dtype == object:
         low, high = t.limits
         bad = (v < low) | (v > high)
-        err = flagged(err, bad.astype(bool), ok)
-        return np.where(bad, 0, v).astype(dtype), ok, err
+        return np.where(bad, 0, v).astype(dtype), bad
     r = v.astype(dtype)
-    if not np.can_cast(v.dtype, dtype):
-        bad = r != v  # numpy compares signed with unsigned by value
-        if count(bad):
-            err = flagged(err, bad, ok)
-    return r, ok, err
+    return r, None if np.can_cast(v.dtype, dtype) else r != v  # numpy compares signed with unsigned by value
 
 
 def arith(node: Node, consts: Consts) -> Kernel:
@@ -301,10 +201,14 @@ def arith(node: Node, consts: Consts) -> Kernel:
 
 
 def floor(node: Node, _: Consts) -> Kernel:
-    return lambda a: narrowed(a, node.type)
+    return checked(lambda v: narrowed(v, node.type))
 
 
 # For every type that is an integer of some width inside; the caller checks the types.
 SUMS: dict[str, Rule] = {
-    "add": _add, "sub": _sub, "mul": _mul, "neg": _neg, "abs": _abs, "mod": _mod, "pmod": _pmod,
+    "add": _linear(add_ints, lambda c: (1, c), lambda c: (1, c)),
+    "sub": _linear(sub_ints, lambda c: (1, -c), lambda c: (-1, c)),
+    "mul": _linear(checked(mul_wrapped), lambda c: (c, 0), lambda c: (c, 0)),
+    "neg": _neg, "abs": _abs, "mod": lambda node, _: dividing(_remainder),
+    "pmod": lambda node, _: dividing(_positive_remainder),
 }

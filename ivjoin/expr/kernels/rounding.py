@@ -10,7 +10,7 @@ from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Context, Decimal
 
 import numpy as np
 
-from ivjoin.expr.kernels.cells import Cell, Consts, Kernel, count, unsupported
+from ivjoin.expr.kernels.cells import Consts, Kernel, Mask, checked, count, of_values, unsupported
 from ivjoin.expr.kernels.decimals import as_objects, fitted, rescaled, round_quotient, scaled_up
 from ivjoin.expr.kernels.integers import narrowed
 from ivjoin.expr.nodes import Node
@@ -37,39 +37,35 @@ def round_rule(node: Node, _: Consts) -> Kernel:
 def _ints(node: Node, digits: int, even: bool) -> Kernel:
     t = node.type
     if digits >= 0:
-        return lambda a: narrowed(a, t)
+        return checked(lambda v: narrowed(v, t))
     unit = 10 ** min(-digits, 30)  # past the range of every int, everything becomes zero
 
-    def kernel(a: Cell) -> Cell:
-        v, ok, err = a
+    def rounded(v: np.ndarray) -> tuple[np.ndarray, Mask]:
         wide = as_objects(v) if t.bits == 64 else v.astype(np.int64)
-        r = round_quotient(wide, unit, even)
-        return narrowed((as_objects(r) * unit, ok, err), t)
+        return narrowed(as_objects(round_quotient(wide, unit, even)) * unit, t)
 
-    return kernel
+    return checked(rounded)
 
 
 def _decimals(node: Node, digits: int, even: bool) -> Kernel:
     have, t = node.args[0].type.scale, node.type
 
-    def kernel(a: Cell) -> Cell:
-        v, ok, err = a
+    def rounded(v: np.ndarray) -> tuple[np.ndarray, Mask]:
         if digits >= have:
-            return fitted(rescaled(v, have, t.scale), t, ok, err)
+            return fitted(rescaled(v, have, t.scale), t)
         r = round_quotient(v, 10 ** (have - digits), even)
-        return fitted(scaled_up(r, t.scale - digits) if t.scale >= digits else r, t, ok, err)
+        return fitted(scaled_up(r, t.scale - digits) if t.scale >= digits else r, t)
 
-    return kernel
+    return checked(rounded)
 
 
 def _floats(digits: int, even: bool) -> Kernel:
-    def kernel(a: Cell) -> Cell:
-        v, ok, err = a
+    def rounded(v: np.ndarray) -> np.ndarray:
         x = v.astype(np.float64, copy=False)
         r = _whole(x, even) if digits == 0 else _fraction(x, digits, even)
-        return r.astype(v.dtype, copy=False), ok, err
+        return r.astype(v.dtype, copy=False)
 
-    return kernel
+    return of_values(rounded)
 
 
 def _whole(x: np.ndarray, even: bool) -> np.ndarray:

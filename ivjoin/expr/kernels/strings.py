@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from ivjoin.errors import UnsupportedError
-from ivjoin.expr.kernels.cells import Cell, Consts, Kernel, combined, dtype_of, unsupported
+from ivjoin.expr.kernels.cells import Cell, Consts, Kernel, combined, dtype_of, of_values, unsupported
 from ivjoin.expr.kernels.columns import load
 from ivjoin.expr.nodes import Node
 
@@ -48,13 +48,7 @@ def like(node: Node, _: Consts) -> Kernel:
     else:
         name, text = "match_substring_regex", like_regex(pattern, escape)
     f = getattr(pc, name)
-
-    def kernel(a: Cell) -> Cell:
-        v, ok, err = a
-        result, _, _ = load(f(v, text), node.type)
-        return result, ok, err
-
-    return kernel
+    return of_values(lambda v: load(f(v, text), node.type)[0])
 
 
 def function(node: Node, consts: Consts) -> Kernel:

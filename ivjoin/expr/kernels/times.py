@@ -22,8 +22,8 @@ from ivjoin.expr.kernels.calendar import (
     ticks_of,
     wrapped,
 )
-from ivjoin.expr.kernels.cells import Cell, Consts, Kernel, Mask, Rule, combined, flagged, met, unsupported
-from ivjoin.expr.kernels.integers import SUMS, add_ints, add_wrapped, affine, sub_ints, whole_quotient
+from ivjoin.expr.kernels.cells import Consts, Kernel, Mask, Rule, checked, combined, of_values, unsupported
+from ivjoin.expr.kernels.integers import SUMS, add_ints, add_wrapped, affine, sub_ints, sub_wrapped, whole_quotient
 from ivjoin.expr.kernels.zones import Zone, zone_of
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.types import TICKS_PER_SECOND
@@ -34,6 +34,7 @@ __all__ = [
 ]  # fmt: skip
 
 _I32_MIN, _I32_MAX = -(1 << 31), (1 << 31) - 1
+Values = tuple[np.ndarray, Mask]  # and the rows that have an error
 
 
 # -- sums and differences ------------------------------------------------------------------------------------------
@@ -60,13 +61,12 @@ def sum_(node: Node, consts: Consts) -> Kernel:
 def _local_difference(zone: Zone, per: int) -> Kernel:
     """Subtract local times, as Spark does: from noon to noon is a day, even if the clocks changed in between."""
 
-    def kernel(a: Cell, b: Cell) -> Cell:
-        r, ok, err = sub_ints(a, b)
-        shift = (zone.offsets(a[0] // per) - zone.offsets(b[0] // per)) * per
-        r, over = add_wrapped(r, shift)
-        return r, ok, flagged(err, over, ok)
+    def difference(x: np.ndarray, y: np.ndarray) -> Values:
+        r, bad = sub_wrapped(x, y)
+        r, over = add_wrapped(r, (zone.offsets(x // per) - zone.offsets(y // per)) * per)
+        return r, bad | over
 
-    return kernel
+    return checked(difference)
 
 
 def _moved(node: Node, unit: str, sign: int, consts: Consts) -> Kernel:
@@ -88,21 +88,17 @@ def _moved(node: Node, unit: str, sign: int, consts: Consts) -> Kernel:
 def _by_calendar(zone: Zone, per: int, sign: int) -> Kernel:
     day = DAY_SECONDS * per
 
-    def kernel(a: Cell, b: Cell) -> Cell:
-        (x, ok, err), (d, ok2, err2) = a, b
-        ok, err = met(ok, ok2), combined(err, err2)
+    def moved(x: np.ndarray, d: np.ndarray) -> Values:
         # Toward zero, so that the rest has the sign of the whole.
         days = whole_quotient(d, np.asarray(day, dtype=np.int64))
         rest = d - days * day
         if sign < 0:
             days, rest = -days, -rest
-        moved, bad = _plus_days(np.broadcast_to(x, np.broadcast_shapes(x.shape, d.shape)), days, zone, per)
-        if bad is not None:
-            err = flagged(err, bad, ok)
-        r, over = add_wrapped(moved, rest)
-        return r, ok, flagged(err, over, ok)
+        r, bad = _plus_days(np.broadcast_to(x, np.broadcast_shapes(x.shape, d.shape)), days, zone, per)
+        r, over = add_wrapped(r, rest)
+        return r, combined(bad, over)
 
-    return kernel
+    return checked(moved)
 
 
 def _plus_days(x: np.ndarray, days: np.ndarray, zone: Zone, per: int) -> tuple[np.ndarray, Mask]:
@@ -113,16 +109,15 @@ def _plus_days(x: np.ndarray, days: np.ndarray, zone: Zone, per: int) -> tuple[n
     moved = zone.instants(local, offset)
     bad = bad | wrapped(seconds, seconds + offset) | wrapped(local, moved)
     ticks, over = ticks_of(np.where(days == 0, seconds, moved), below, per)
-    bad = bad & (days != 0)
-    return ticks, bad if over is None else bad | over
+    return ticks, combined(bad & (days != 0), over)
 
 
 # -- the calendar --------------------------------------------------------------------------------------------------
 
 
-def as_dates(days: np.ndarray, ok: Mask, err: Mask) -> Cell:
-    bad = (days < _I32_MIN) | (days > _I32_MAX)
-    return days.astype(np.int32), ok, flagged(err, bad, ok)
+def as_dates(days: np.ndarray) -> Values:
+    """Return days as dates, or as counts of days, and the rows that do not fit an int32."""
+    return days.astype(np.int32), (days < _I32_MIN) | (days > _I32_MAX)
 
 
 def add_months(node: Node, _: Consts) -> Kernel:
@@ -130,55 +125,37 @@ def add_months(node: Node, _: Consts) -> Kernel:
     if node.args[0].type != t or node.args[1].type.kind not in ("int", "months"):
         raise unsupported(node)
     zone = zone_of(node.params[0]) if t.tz and node.params else zone_of(None)
-
-    def date_kernel(a: Cell, b: Cell) -> Cell:
-        (x, ok, err), (m, ok2, err2) = a, b
-        days = months_later(x, m.astype(np.int64))
-        return as_dates(days, met(ok, ok2), combined(err, err2))
-
     per = TICKS_PER_SECOND.get(t.unit, 1)
 
-    def kernel(a: Cell, b: Cell) -> Cell:
-        (x, ok, err), (m, ok2, err2) = a, b
-        ok, err = met(ok, ok2), combined(err, err2)
+    def later(x: np.ndarray, m: np.ndarray) -> Values:
         x = np.broadcast_to(x, np.broadcast_shapes(x.shape, m.shape))
         seconds, below = split(x, per)
         offset = zone.offsets(seconds)
         local = seconds + offset
         day = local // DAY_SECONDS
-        later, bad = seconds_of(months_later(day, m.astype(np.int64)), local - day * DAY_SECONDS)
-        moved = zone.instants(later, offset)
-        bad = (bad | wrapped(seconds, local) | wrapped(later, moved)) & (m != 0)
+        then, bad = seconds_of(months_later(day, m.astype(np.int64)), local - day * DAY_SECONDS)
+        moved = zone.instants(then, offset)
+        bad = (bad | wrapped(seconds, local) | wrapped(then, moved)) & (m != 0)
         r, over = ticks_of(np.where(m == 0, seconds, moved), below, per)
-        return r, ok, flagged(err, bad if over is None else bad | over, ok)
+        return r, combined(bad, over)
 
     if t.kind == "date":
-        return date_kernel
+        return checked(lambda x, m: as_dates(months_later(x, m.astype(np.int64))))
     if t.kind == "timestamp":
-        return kernel
+        return checked(later)
     raise unsupported(node)
 
 
 def add_days(node: Node, _: Consts) -> Kernel:
     if node.args[0].type.kind != "date" or node.args[1].type.kind != "int":
         raise unsupported(node)
-
-    def kernel(a: Cell, b: Cell) -> Cell:
-        (x, ok, err), (d, ok2, err2) = a, b
-        return as_dates(x.astype(np.int64) + d, met(ok, ok2), combined(err, err2))
-
-    return kernel
+    return checked(lambda x, d: as_dates(x.astype(np.int64) + d))
 
 
 def date_diff(node: Node, _: Consts) -> Kernel:
     if any(a.type.kind != "date" for a in node.args):
         raise unsupported(node)
-
-    def kernel(a: Cell, b: Cell) -> Cell:
-        (x, ok, err), (y, ok2, err2) = a, b
-        return as_dates(x.astype(np.int64) - y, met(ok, ok2), combined(err, err2))
-
-    return kernel
+    return checked(lambda x, y: as_dates(x.astype(np.int64) - y))
 
 
 # -- truncation and fields -----------------------------------------------------------------------------------------
@@ -209,12 +186,7 @@ def trunc_date(node: Node, _: Consts) -> Kernel:
     if node.args[0].type.kind != "date" or node.params[0] not in _DATE_UNITS:
         raise unsupported(node)
     first = _first_day(node.params[0])
-
-    def kernel(a: Cell) -> Cell:
-        x, ok, err = a
-        return as_dates(first(x.astype(np.int64)), ok, err)
-
-    return kernel
+    return checked(lambda x: as_dates(first(x.astype(np.int64))))
 
 
 def date_trunc(node: Node, _: Consts) -> Kernel:
@@ -229,16 +201,15 @@ def date_trunc(node: Node, _: Consts) -> Kernel:
         width = per // _TICK_UNITS[unit] if unit in _TICK_UNITS else per * _LOCAL_UNITS[unit]
         if width <= 1:
             return lambda a: a
-        def checked(a: Cell) -> Cell:
-            x, ok, err = a
-            r = x // width * width
-            return r, ok, flagged(err, r > x, ok)  # only the least ticks wrap
 
-        return checked
+        def floored(x: np.ndarray) -> Values:
+            r = x // width * width
+            return r, r > x  # only the least ticks wrap
+
+        return checked(floored)
     first = _first_day(unit) if unit in _DATE_UNITS else None
 
-    def kernel(a: Cell) -> Cell:
-        x, ok, err = a
+    def truncated(x: np.ndarray) -> Values:
         seconds, _ = split(x, per)
         offset = zone.offsets(seconds)
         local = seconds + offset
@@ -254,9 +225,9 @@ def date_trunc(node: Node, _: Consts) -> Kernel:
             bad |= start > local
         bad |= wrapped(start, r)
         ticks, beyond = ticks_of(r, np.zeros(len(r), dtype=np.int64), per)
-        return ticks, ok, flagged(err, bad if beyond is None else bad | beyond, ok)
+        return ticks, combined(bad, beyond)
 
-    return kernel
+    return checked(truncated)
 
 
 def _week(days: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -293,8 +264,7 @@ def extract(node: Node, _: Consts) -> Kernel:
         raise unsupported(node)
     f = _FIELDS.get(field) or _CLOCK[field]
 
-    def kernel(a: Cell) -> Cell:
-        x, ok, err = a
+    def field_of(x: np.ndarray) -> Values:
         bad: Mask
         if t.kind == "date":
             part, bad = x.astype(np.int64), None
@@ -304,11 +274,10 @@ def extract(node: Node, _: Consts) -> Kernel:
             part, bad = days_of(x, per, zone)
         r = f(part)
         if per == 1 and t.kind == "timestamp":
-            beyond = (r < _I32_MIN) | (r > _I32_MAX)
-            bad = beyond if bad is None else bad | beyond
-        return r.astype(np.int32), ok, err if bad is None else flagged(err, bad, ok)
+            bad = combined(bad, (r < _I32_MIN) | (r > _I32_MAX))
+        return r.astype(np.int32), bad
 
-    return kernel
+    return checked(field_of)
 
 
 def since_epoch(target: int) -> Rule:
@@ -321,7 +290,7 @@ def since_epoch(target: int) -> Rule:
             return lambda a: a
         if per > target:
             width = np.array(per // target)
-            return lambda a: (a[0] // width, a[1], a[2])
+            return of_values(lambda x: x // width)
         return affine(node.type, target // per, 0)
 
     return rule

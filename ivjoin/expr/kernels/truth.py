@@ -20,9 +20,9 @@ from ivjoin.expr.kernels.cells import (
     absent,
     combined,
     const_values,
+    of_values,
     present,
     rows,
-    unary,
     unsupported,
 )
 from ivjoin.expr.kernels.compare import comparer
@@ -92,7 +92,7 @@ def _need(node: Node, kind: str, *args: Node) -> None:
 
 def not_(node: Node, _: Consts) -> Kernel:
     _need(node, "bool", *node.args)
-    return unary(np.logical_not)
+    return of_values(np.logical_not)
 
 
 def is_null(node: Node, _: Consts) -> Kernel:

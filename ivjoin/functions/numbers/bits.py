@@ -12,7 +12,7 @@ from ivjoin.expr.build.casting import cast
 from ivjoin.expr.build.coerce import as_int32
 from ivjoin.expr.build.common import common_type
 from ivjoin.expr.form import Form
-from ivjoin.expr.kernels.cells import Cell, Consts, Kernel, combined, dtype_of, met, unary
+from ivjoin.expr.kernels.cells import Consts, Kernel, dtype_of, of_values
 from ivjoin.expr.nodes import Node, make
 from ivjoin.expr.types import INT32, Type
 from ivjoin.functions.records import direction
@@ -47,14 +47,6 @@ def _pair(name: str, symbol: str) -> Callable[[list[Node], str], Node]:
     return build
 
 
-def _exact(f: Callable[[Any, Any], Any]) -> Callable[[Node, Consts], Kernel]:
-    def kernel(a: Cell, b: Cell) -> Cell:
-        (x, ok, err), (y, ok2, err2) = a, b
-        return f(x, y), met(ok, ok2), combined(err, err2)
-
-    return lambda node, consts: kernel
-
-
 def _bounds(f: Callable[[Pair, Pair], Pair], back: Callable[[Pair, Pair, Pair], Pair]) -> Maker:
     return lambda p: strict_binary(p, f, back, back, p.node.type.limits)
 
@@ -85,7 +77,7 @@ def _combination(
     back: Callable[[Pair, Pair, Pair], Pair],
 ) -> Operator:
     return Operator(
-        name, {"int": Meaning(_exact(f), _bounds(bounds, back))},
+        name, {"int": Meaning(lambda node, _: of_values(f), _bounds(bounds, back))},
         (f"l.a {symbol} r.b", f"l.n {symbol} r.m", f"l.a {symbol} 255"),
         infix(symbol, BIT), BOTH_WAYS, NOT_LINEAR, _pair(name, symbol), node,
     )  # fmt: skip
@@ -121,11 +113,7 @@ def _shifted(f: Callable[[Any, Any], Any]) -> Callable[[Node, Consts], Kernel]:
         dtype = dtype_of(node.type)
         mask = dtype.type(8 * dtype.itemsize - 1)
 
-        def kernel(a: Cell, b: Cell) -> Cell:
-            (x, ok, err), (n, ok2, err2) = a, b
-            return f(x, n.astype(dtype) & mask).astype(dtype, copy=False), met(ok, ok2), combined(err, err2)
-
-        return kernel
+        return of_values(lambda x, n: f(x, n.astype(dtype) & mask).astype(dtype, copy=False))
 
     return rule
 
@@ -194,7 +182,7 @@ def _rises_by_a_constant(n: Node, directions: list[Direction], args: list[Dom]) 
 
 def _bit_count(node: Node, _: Consts) -> Kernel:
     # Java counts the bits of the number as a long.
-    return unary(lambda v: np.bitwise_count(v.astype(np.int64).view(np.uint64)).astype(np.int32))
+    return of_values(lambda v: np.bitwise_count(v.astype(np.int64).view(np.uint64)).astype(np.int32))
 
 
 def _counted(p: Place) -> Rule:
@@ -220,7 +208,7 @@ OPERATORS = (
     _combination("bit_or", "|", "BitwiseOr", np.bitwise_or, bitwise.or_, _below_or),
     _combination("bit_xor", "^", "BitwiseXor", np.bitwise_xor, bitwise.xor, _below_xor),
     Operator(
-        "bit_not", {"int": Meaning(lambda node, _: unary(np.invert), _not)}, ("~l.a", "~l.n"),
+        "bit_not", {"int": Meaning(lambda node, _: of_values(np.invert), _not)}, ("~l.a", "~l.n"),
         _unary_text, direction.falls, Linear(_not_form, _not_total), _inverted, "BitwiseNot",
     ),
     Operator(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from ivjoin.expr.build import chrono, strings
 from ivjoin.expr.build.nested import as_length
 from ivjoin.expr.build.strings import constant_text
 from ivjoin.expr.kernels.calendar import split
-from ivjoin.expr.kernels.cells import Cell, Consts, Kernel, flagged, unsupported
+from ivjoin.expr.kernels.cells import Consts, Kernel, checked, of_values, unsupported
 from ivjoin.expr.kernels.zones import zone_of
 from ivjoin.expr.literals import is_literal, literal, zone_named
 from ivjoin.expr.nodes import Node, make
@@ -86,17 +87,15 @@ def _bucket_exact(node: Node, _: Consts) -> Kernel:
         raise unsupported(node)
     width, phase = node.params
 
-    def kernel(a: Cell) -> Cell:
-        x, ok, err = a
+    def bucket(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         wide = x.astype(np.int64, copy=False)
-        behind = (wide % width - phase) % width
-        r = wide - behind
+        r = wide - (wide % width - phase) % width
         low = r > wide
         if x.dtype != np.int64:
             low = low | (r < np.iinfo(x.dtype).min)
-        return r.astype(x.dtype, copy=False), ok, flagged(err, low, ok)  # only the least times wrap
+        return r.astype(x.dtype, copy=False), low  # only the least times wrap
 
-    return kernel
+    return checked(bucket)
 
 
 def _bucket_bounds(p: Place) -> Rule:
@@ -121,12 +120,11 @@ def _day_exact(node: Node, _: Consts) -> Kernel:
     per = TICKS_PER_SECOND[t.unit]
     zone = zone_of(node.params[0]) if t.tz else zone_of(None)
 
-    def kernel(a: Cell) -> Cell:
-        x, ok, err = a
+    def time_of_day(x: np.ndarray) -> np.ndarray:
         seconds, below = split(x, per)
-        return (seconds % DAY + zone.offsets(seconds)) % DAY * per + below, ok, err
+        return (seconds % DAY + zone.offsets(seconds)) % DAY * per + below
 
-    return kernel
+    return of_values(time_of_day)
 
 
 def _day_bounds(p: Place) -> Rule:
@@ -147,14 +145,14 @@ def _day_bounds(p: Place) -> Rule:
 
 
 def _length_exact(node: Node, _: Consts) -> Kernel:
-    def kernel(a: Cell) -> Cell:
-        array, ok, err = a
-        parts = np.frombuffer(array.buffers()[1], dtype=_SPAN, count=len(array), offset=array.offset * _SPAN.itemsize)
-        days = parts["days"].astype(np.int64)
-        bad = (parts["months"] != 0) | (parts["nanos"] % 1000 != 0) | (np.abs(days) > _MOST_DAYS)
-        return np.where(bad, 0, days) * DAY * 10**6 + parts["nanos"] // 1000, ok, flagged(err, bad, ok)
+    return checked(_length)
 
-    return kernel
+
+def _length(array: Any) -> tuple[np.ndarray, np.ndarray]:
+    parts = np.frombuffer(array.buffers()[1], dtype=_SPAN, count=len(array), offset=array.offset * _SPAN.itemsize)
+    days = parts["days"].astype(np.int64)
+    bad = (parts["months"] != 0) | (parts["nanos"] % 1000 != 0) | (np.abs(days) > _MOST_DAYS)
+    return np.where(bad, 0, days) * DAY * 10**6 + parts["nanos"] // 1000, bad
 
 
 _SPAN = np.dtype([("months", "<i4"), ("days", "<i4"), ("nanos", "<i8")])

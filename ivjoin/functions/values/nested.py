@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.expr.build import nested
-from ivjoin.expr.kernels.cells import Cell, Consts, Kernel, combined, met, rows
+from ivjoin.expr.kernels.cells import Cell, Consts, Kernel, combined, met, of_values, rows
 from ivjoin.expr.kernels.columns import load
 from ivjoin.expr.kernels.compare import comparer
 from ivjoin.expr.nodes import Node
@@ -47,11 +47,7 @@ def _field_text(n: Node, arg: Arg) -> tuple[str, int]:
 
 
 def _size(node: Node, _: Consts) -> Kernel:
-    def kernel(a: Cell) -> Cell:
-        array, valid, err = a
-        return np.diff(nested.as_list(array).offsets.to_numpy()).astype(np.int32), valid, err
-
-    return kernel
+    return of_values(lambda array: np.diff(nested.as_list(array).offsets.to_numpy()).astype(np.int32))
 
 
 def _size_rule(p: Place) -> Rule:
@@ -94,11 +90,7 @@ def _contains(node: Node, _: Consts) -> Kernel:
 
 
 def _sort_key(node: Node, _: Consts) -> Kernel:
-    def kernel(a: Cell) -> Cell:
-        array, valid, err = a
-        return pa.array(nested.sort_key_values(array), type=pa.large_binary()), valid, err
-
-    return kernel
+    return of_values(lambda array: pa.array(nested.sort_key_values(array), type=pa.large_binary()))
 
 
 OPERATORS = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import ceil, floor, inf
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from ivjoin.expr.build.casting import cast
 from ivjoin.expr.build.chrono import unit_named
 from ivjoin.expr.build.strings import constant_text
 from ivjoin.expr.kernels.calendar import civil, split
-from ivjoin.expr.kernels.cells import Cell, Consts, Kernel, combined, flagged, met
+from ivjoin.expr.kernels.cells import Consts, Kernel, checked, of_values
 from ivjoin.expr.kernels.integers import mul_wrapped
 from ivjoin.expr.kernels.times import as_dates
 from ivjoin.expr.kernels.zones import zone_of
@@ -81,17 +82,11 @@ def _per_tick(node: Node) -> tuple[int, int]:
 def _whole_units(node: Node, _: Consts) -> Kernel:
     times, width = _per_tick(node)
 
-    def counted(a: Cell) -> Cell:
-        x, ok, err = a
+    def counted(x: np.ndarray) -> np.ndarray:
         q = x // width
-        return q + ((x < 0) & (q * width != x)), ok, err
+        return q + ((x < 0) & (q * width != x))
 
-    def multiplied(a: Cell) -> Cell:
-        x, ok, err = a
-        r, bad = mul_wrapped(x, np.array([times]))
-        return r, ok, err if bad is None else flagged(err, bad, ok)
-
-    return counted if times == 1 else multiplied
+    return of_values(counted) if times == 1 else checked(lambda x: mul_wrapped(x, np.array([times])))
 
 
 def _unit_rule(p: Place) -> Rule:
@@ -124,16 +119,15 @@ def _months_apart(node: Node, _: Consts) -> Kernel:
     per = TICKS_PER_SECOND[node.args[0].type.unit]
     day = DAY * per
 
-    def kernel(a: Cell, b: Cell) -> Cell:
-        (x, ok, err), (y, ok2, err2) = a, b
+    def apart(x: np.ndarray, y: np.ndarray) -> np.ndarray:
         d1, d2 = x // day, y // day
         t1, t2 = x - d1 * day, y - d2 * day
         d2 = d2 - ((d2 > d1) & (t2 < t1)) + ((d2 < d1) & (t2 > t1))
         (y1, m1, n1), (y2, m2, n2) = civil(d1), civil(d2)
-        apart = ((y2 - y1) * 12 + m2 - m1) * 32 + n2 - n1
-        return np.where(apart < 0, -(-apart // 32), apart // 32), met(ok, ok2), combined(err, err2)
+        days = ((y2 - y1) * 12 + m2 - m1) * 32 + n2 - n1
+        return np.where(days < 0, -(-days // 32), days // 32)
 
-    return kernel
+    return of_values(apart)
 
 
 def _month_of(days: int) -> int:
@@ -221,16 +215,15 @@ def _months_between(node: Node, _: Consts) -> Kernel:
         following = civil(days + 1)[2] == 1
         return year * 12 + month, day, following, seconds - zone.instants(days * DAY)
 
-    def kernel(a: Cell, b: Cell) -> Cell:
-        (x, ok, err), (y, ok2, err2) = a, b
+    def between(x: np.ndarray, y: np.ndarray) -> np.ndarray:
         (m1, d1, e1, s1), (m2, d2, e2, s2) = parts(x), parts(y)
         months = (m1 - m2).astype(np.float64)
         r = months + ((d1 - d2) * DAY + s1 - s2) / np.float64(31 * DAY)
         if rounds:
             r = np.floor(r * 1e8 + 0.5) / 1e8  # Math.round
-        return np.where((d1 == d2) | (e1 & e2), months, r), met(ok, ok2), combined(err, err2)
+        return np.where((d1 == d2) | (e1 & e2), months, r)
 
-    return kernel
+    return of_values(between)
 
 
 def _between(a: list[Node], zone: str) -> Node:
@@ -276,8 +269,8 @@ def _following(node: Node) -> Callable[[int], int]:
 
 
 def _next_day_exact(node: Node, _: Consts) -> Kernel:
-    following = _following(node)
-    return lambda a: as_dates(following(a[0].astype(np.int64)), a[1], a[2])  # type: ignore[arg-type]
+    following: Any = _following(node)
+    return checked(lambda x: as_dates(following(x.astype(np.int64))))
 
 
 def _next_day_rule(p: Place) -> Rule:
