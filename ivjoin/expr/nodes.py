@@ -17,12 +17,11 @@ arithmetic, arguments of one type
     params (zone,), ``"UTC"`` if none). ``sub`` timestamp, timestamp -> duration.
     ``div`` SQL ``/``: float64 or decimal; ``x / 0`` errs. ``intdiv`` SQL ``div`` truncates: int64.
     ``mod`` dividend's sign; ``pmod`` not negative for a positive divisor. ``neg abs sign``.
-    ``least greatest`` n >= 2, skip nulls. ``floor ceil`` -> int64 from float, decimal(p,0) from decimal, int from int.
-    ``round bround`` params (digits,), HALF_UP and HALF_EVEN. ``trunc`` toward zero, float to float.
+    ``least greatest`` n >= 2, skip nulls. ``floor ceil`` -> int64 from float, decimal(p,0) from decimal.
+    ``round bround`` params (digits,), HALF_UP and HALF_EVEN.
     ``sqrt cbrt exp expm1 ln log10 log2 log1p sin cos tan asin acos atan sinh cosh tanh`` float64 -> float64;
     ``pow hypot`` float64, float64. ``ln`` and its kin of a value <= 0 is NULL.
-    ``add_up sub_down ...`` do not exist as text: ``next_up next_down`` float -> float is the neighbouring double,
-    used only by relaxed band terms.
+    ``next_up next_down`` float -> float is the neighbouring double, used only by relaxed band terms.
 times
     ``add_months`` date|timestamp, int32 -> same type, clamps to the month's end; params (zone,)
     ``add_days`` date, int32 -> date. ``date_diff`` date, date -> int32 days.
@@ -49,7 +48,7 @@ attempts
     ``attempt`` (arguments of an operation, then the operation): NULL where the operation itself errs.
 nested
     ``field`` params (name,): struct -> any. ``size`` -> int32. ``array_contains`` (array, element) -> bool.
-    ``identity`` nested -> binary that is equal where the values are; comparisons of nested values are of these.
+    ``sort_key`` nested -> binary that compares as the values do; comparisons of nested values are of these.
 hashes
     ``hash`` -> int32, ``xxhash64`` -> int64, any number of any; ``crc32 md5 sha1 sha2`` of binary.
 strings

@@ -42,9 +42,7 @@ BINARY: dict[str, Callable[[int, int], int]] = {
     "intdiv": truncated, "mod": remainder, "pmod": pmod,
     "least": min, "greatest": max,
 }  # fmt: skip
-UNARY: dict[str, Callable[[int], int]] = {
-    "neg": lambda a: -a, "abs": abs, "sign": lambda a: (a > 0) - (a < 0), "floor": lambda a: a, "ceil": lambda a: a,
-}  # fmt: skip
+UNARY: dict[str, Callable[[int], int]] = {"neg": lambda a: -a, "abs": abs}
 COMPARE: dict[str, Callable[[int, int], bool]] = {
     "eq": lambda a, b: a == b, "ne": lambda a, b: a != b, "lt": lambda a, b: a < b, "le": lambda a, b: a <= b,
     "gt": lambda a, b: a > b, "ge": lambda a, b: a >= b, "eq_null_safe": lambda a, b: a == b,

@@ -171,11 +171,11 @@ class Witness:
         op = rng.choice([
             "add", "sub", "mul", "add", "sub", "mul", "div", "intdiv", "mod", "pmod", "neg", "abs_", "least",
             "greatest", "floor", "ceil", "cast", "cast", "coalesce", "case", "round", "function", "square", "again",
-            "extract", "flag", "sign", "days", "unix", "trunc", "pow",
+            "extract", "flag", "sign", "days", "unix", "pow",
         ])  # fmt: skip
         if op in ("add", "sub", "mul", "div", "intdiv", "mod", "pmod"):
             return getattr(b, op)(self.number(depth - 1), self.number(depth - 1))
-        if op in ("neg", "abs_", "sign", "floor", "ceil", "trunc"):
+        if op in ("neg", "abs_", "sign", "floor", "ceil"):
             return getattr(b, op)(self.number(depth - 1))
         if op in ("least", "greatest", "coalesce"):
             return getattr(b, op)(*[self.number(depth - 1) for _ in range(rng.randint(2, 3))])
@@ -194,10 +194,10 @@ class Witness:
             whens = [(self.condition(depth - 1), self.number(depth - 1)) for _ in range(rng.randint(1, 2))]
             return b.case(whens, self.number(depth - 1) if rng.random() < 0.8 else None)
         if op == "function":
-            return getattr(b, rng.choice(FUNCTIONS))(self.number(depth - 1))
+            return b.real(rng.choice(FUNCTIONS), self.number(depth - 1))
         if op == "pow":
             n = rng.choice([b.literal(rng.choice([2, 3, 2, 0, -1, 1, 4])), b.literal(0.5), self.number(depth - 1)])
-            return b.pow_(self.number(depth - 1), n)
+            return b.real("pow", self.number(depth - 1), n)
         if op == "flag":
             return b.cast(self.condition(depth - 1), rng.choice([INT32, FLOAT64]))
         if op == "days":

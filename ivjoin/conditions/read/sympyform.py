@@ -116,9 +116,9 @@ class _Reader:
 
         base, exponent = e.args
         if exponent == sympy.Rational(1, 2):
-            return build.sqrt(self.read(base))
+            return build.real("sqrt", self.read(base))
         if base == sympy.E:
-            return build.exp(self.read(exponent))
+            return build.real("exp", self.read(exponent))
         if isinstance(exponent, sympy.Integer) and exponent < 0:
             return build.div(literal(1), self.read(base**-exponent))
         x = self.read(base)
@@ -126,7 +126,7 @@ class _Reader:
             # The square of a whole number seldom fits the number's own width.
             x = build.cast(x, INT64) if x.type.kind == "int" and x.type.bits < 64 else x
             return reduce(build.mul, [x] * int(exponent))
-        return build.pow_(x, self.read(exponent))
+        return build.real("pow", x, self.read(exponent))
 
     def modulo(self, e: Any) -> Node:
         a, b = e.args
@@ -138,7 +138,7 @@ class _Reader:
         return build.pmod(self.read(a), self.read(b))
 
     def logarithm(self, e: Any) -> Node:
-        return build.ln(self.read(e.args[0]))
+        return build.real("ln", self.read(e.args[0]))
 
     def piecewise(self, e: Any) -> Node:
         whens, otherwise = [], None

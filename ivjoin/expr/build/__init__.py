@@ -48,53 +48,19 @@ from ivjoin.expr.build.comparison import (
     ne,
     nullif,
 )
-from ivjoin.expr.build.numeric import (
-    abs_,
-    acos,
-    asin,
-    atan,
-    bround,
-    cbrt,
-    ceil,
-    cos,
-    cosh,
-    exp,
-    expm1,
-    floor,
-    greatest,
-    is_nan,
-    least,
-    ln,
-    log,
-    log1p,
-    log2,
-    log10,
-    next_down,
-    next_up,
-    pow_,
-    rint,
-    round_,
-    sign,
-    sin,
-    sinh,
-    sqrt,
-    tan,
-    tanh,
-    trunc,
-)
+from ivjoin.expr.build.numeric import abs_, bround, ceil, floor, greatest, is_nan, least, real, rint, round_, sign
 from ivjoin.expr.build.strings import concat, like
 from ivjoin.expr.literals import literal
 from ivjoin.expr.nodes import LEFT, RIGHT, Node, make
 from ivjoin.expr.types import Type
 
 __all__ = [
-    "abs_", "acos", "add", "add_days", "add_interval", "add_months", "and_", "asin", "atan", "between", "bround",
-    "case", "cast", "cbrt", "ceil", "coalesce", "column", "common_type", "compare", "concat", "cos", "cosh",
-    "date_trunc", "days_apart", "div", "eq", "eq_null_safe", "exp", "expm1", "extract", "floor", "ge", "greatest",
-    "gt", "if_", "in_", "in_constants", "intdiv", "interval", "is_nan", "is_not_null", "is_null", "le", "least",
-    "like", "literal", "ln", "log", "log10", "log1p", "log2", "lt", "mod", "mul", "ne", "neg", "next_down",
-    "next_up", "not_", "nullif", "or_", "pmod", "pow_", "rint", "round_", "sign", "sin", "sinh", "sqrt", "sub",
-    "tan", "tanh", "trunc", "trunc_date", "unix_date", "unix_micros", "unix_millis", "unix_seconds",
+    "abs_", "add", "add_days", "add_interval", "add_months", "and_", "between", "bround", "case", "cast", "ceil",
+    "coalesce", "column", "common_type", "compare", "concat", "date_trunc", "days_apart", "div", "eq", "eq_null_safe",
+    "extract", "floor", "ge", "greatest", "gt", "if_", "in_", "in_constants", "intdiv", "interval", "is_nan",
+    "is_not_null", "is_null", "le", "least", "like", "literal", "lt", "mod", "mul", "ne", "neg", "not_", "nullif",
+    "or_", "pmod", "real", "rint", "round_", "sign", "sub", "trunc_date", "unix_date", "unix_micros", "unix_millis",
+    "unix_seconds",
 ]  # fmt: skip
 
 

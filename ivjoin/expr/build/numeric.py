@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from ivjoin.errors import ConditionError
-from ivjoin.expr.build.arith import div
 from ivjoin.expr.build.casting import cast
 from ivjoin.expr.build.coerce import as_double, as_number, meet_all
 from ivjoin.expr.build.common import MAX_DIGITS
 from ivjoin.expr.nodes import Node, make
 from ivjoin.expr.types import BOOL, FLOAT64, INT64, decimal
 
-__all__ = [
-    "abs_", "acos", "asin", "atan", "bround", "cbrt", "ceil", "cos", "cosh", "exp", "expm1", "floor", "greatest",
-    "is_nan", "least", "ln", "log", "log10", "log1p", "log2", "next_down", "next_up", "pow_", "rint", "round_",
-    "sign", "sin", "sinh", "sqrt", "tan", "tanh", "trunc",
-]  # fmt: skip
+__all__ = ["abs_", "bround", "ceil", "floor", "greatest", "is_nan", "least", "real", "rint", "round_", "sign"]
 
 
 def abs_(a: Node) -> Node:
@@ -26,7 +21,7 @@ def abs_(a: Node) -> Node:
 
 def sign(a: Node) -> Node:
     """Return ``sign(a)``: -1.0, 0.0 or 1.0."""
-    return make("sign", (as_double(a, "sign"),), (), FLOAT64)
+    return real("sign", a)
 
 
 def _choice(op: str, args: tuple[Node, ...], zone: str) -> Node:
@@ -100,108 +95,12 @@ def rint(a: Node) -> Node:
     return make("bround", (as_double(a, "rint"),), (0,), FLOAT64)
 
 
-def trunc(a: Node) -> Node:
-    """Round toward zero, float to float."""
-    a = as_number(a, "trunc")
-    if a.type.kind == "int":
-        return a
-    a = a if a.type.kind == "float" else cast(a, FLOAT64)
-    return make("trunc", (a,), (), a.type)
-
-
-def _real(op: str, a: Node) -> Node:
-    return make(op, (as_double(a, op),), (), FLOAT64)
-
-
-def sqrt(a: Node) -> Node:
-    return _real("sqrt", a)
-
-
-def cbrt(a: Node) -> Node:
-    return _real("cbrt", a)
-
-
-def exp(a: Node) -> Node:
-    return _real("exp", a)
-
-
-def expm1(a: Node) -> Node:
-    return _real("expm1", a)
-
-
-def ln(a: Node) -> Node:
-    """Return the natural logarithm; NULL for zero and negative numbers."""
-    return _real("ln", a)
-
-
-def log10(a: Node) -> Node:
-    return _real("log10", a)
-
-
-def log2(a: Node) -> Node:
-    return _real("log2", a)
-
-
-def log1p(a: Node) -> Node:
-    return _real("log1p", a)
-
-
-def log(base: Node, a: Node) -> Node:
-    return div(ln(a), ln(base))
-
-
-def sin(a: Node) -> Node:
-    return _real("sin", a)
-
-
-def cos(a: Node) -> Node:
-    return _real("cos", a)
-
-
-def tan(a: Node) -> Node:
-    return _real("tan", a)
-
-
-def asin(a: Node) -> Node:
-    return _real("asin", a)
-
-
-def acos(a: Node) -> Node:
-    return _real("acos", a)
-
-
-def atan(a: Node) -> Node:
-    return _real("atan", a)
-
-
-def sinh(a: Node) -> Node:
-    return _real("sinh", a)
-
-
-def cosh(a: Node) -> Node:
-    return _real("cosh", a)
-
-
-def tanh(a: Node) -> Node:
-    return _real("tanh", a)
-
-
-def pow_(a: Node, b: Node) -> Node:
-    """Return ``pow(a, b)`` of doubles."""
-    return make("pow", (as_double(a, "pow"), as_double(b, "pow")), (), FLOAT64)
+def real(name: str, *args: Node) -> Node:
+    """Return a function of doubles by its name, such as ``sqrt``."""
+    return make(name, tuple(as_double(a, name) for a in args), (), FLOAT64)
 
 
 def is_nan(a: Node) -> Node:
     """Return whether ``a`` is NaN; never NULL."""
     a = as_number(a, "isnan")
     return make("is_nan", (a if a.type.kind == "float" else cast(a, FLOAT64),), (), BOOL)
-
-
-def next_up(a: Node) -> Node:
-    """Return the next greater float of the type."""
-    return make("next_up", (a,), (), a.type)
-
-
-def next_down(a: Node) -> Node:
-    """Return the next smaller float of the type."""
-    return make("next_down", (a,), (), a.type)

@@ -18,15 +18,14 @@ from ivjoin.expr.kernels.cells import (
     combined,
     count,
     dtype_of,
-    of_values,
     unsupported,
 )
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.types import Type
 
 __all__ = [
-    "SUMS", "add_ints", "add_wrapped", "affine", "arith", "dividing", "floor", "intdiv", "mul_wrapped", "narrowed",
-    "sign", "sub_ints", "sub_wrapped", "whole_quotient",
+    "SUMS", "add_ints", "add_wrapped", "affine", "arith", "dividing", "intdiv", "mul_wrapped", "narrowed", "sub_ints",
+    "sub_wrapped", "whole_quotient",
 ]  # fmt: skip
 
 
@@ -131,11 +130,6 @@ def _abs(node: Node, _: Consts) -> Kernel:
     return checked(lambda v: (np.abs(v), v == least))
 
 
-def sign(node: Node, _: Consts) -> Kernel:
-    dtype = dtype_of(node.type)
-    return of_values(lambda v: np.sign(v).astype(dtype))
-
-
 def dividing(f: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, Mask]]) -> Kernel:
     """Return the kernel of a division by a divisor other than zero; zero is an error."""
 
@@ -198,10 +192,6 @@ def arith(node: Node, consts: Consts) -> Kernel:
     if any(a.type.kind not in ("int", "months") or dtype_of(a.type) != want for a in node.args):
         raise unsupported(node, "the arguments of integer arithmetic have its type")
     return SUMS[node.op](node, consts)
-
-
-def floor(node: Node, _: Consts) -> Kernel:
-    return checked(lambda v: narrowed(v, node.type))
 
 
 # For every type that is an integer of some width inside; the caller checks the types.

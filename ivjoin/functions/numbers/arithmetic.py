@@ -133,11 +133,7 @@ OPERATORS = (
     ),
     Operator(
         "sign",
-        {
-            "float": Meaning(ops_float.unary_(ops_float.sign), rules_float.sign),
-            "int": Meaning(ops_integer.sign, rules_integer.sign, inner=True),
-        },
-        ("sign(l.x)",),
+        {"float": Meaning(ops_float.unary_(ops_float.sign), rules_float.sign)}, ("sign(l.x)",),
         called("sign"), direction.rises, NOT_LINEAR,
         lambda a, z: numeric.sign(a[0]), calls=(one("sign signum", numeric.sign),), sympy="sign",
     ),

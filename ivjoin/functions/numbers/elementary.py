@@ -10,15 +10,14 @@ from typing import Any
 import numpy as np
 
 from ivjoin.expr import build
-from ivjoin.expr.build import numeric
 from ivjoin.expr.build.coerce import as_double
+from ivjoin.expr.build.numeric import real
 from ivjoin.expr.kernels import floats as ops_float
 from ivjoin.expr.literals import literal
-from ivjoin.expr.nodes import Node, make
-from ivjoin.expr.types import FLOAT64
+from ivjoin.expr.nodes import Node
 from ivjoin.functions.records import direction
 from ivjoin.functions.records.direction import DirectionRule
-from ivjoin.functions.records.record import BOTH_WAYS, LIBRARY, NOT_LINEAR, Absent, Meaning, Operator, call, one
+from ivjoin.functions.records.record import BOTH_WAYS, LIBRARY, NOT_LINEAR, Absent, Build, Meaning, Operator, call, one
 from ivjoin.functions.records.writing import called
 from ivjoin.functions.rules.domain import NAN
 from ivjoin.functions.rules.rule import Maker
@@ -49,13 +48,16 @@ def _function(
     sympy: str | Absent = _UNKNOWN, pole: float | None = None,
 ) -> Operator:  # fmt: skip
     """Return a function of one double; ``pole`` is the limit of a logarithm."""
-    make = getattr(numeric, name)
     exact = ops_float.unary_(f) if pole is None else ops_float.logarithm(f, pole)
-    build = lambda a, z: make(a[0])  # noqa: E731
+    build = _made(name)
     return Operator(
         name, {"float": Meaning(exact, bounds)}, (f"{name}(l.x)",),
-        called(name), direction, NOT_LINEAR, build, calls=(one(name, make),), sympy=sympy,
+        called(name), direction, NOT_LINEAR, build, calls=(call(name, 1, 1, build),), sympy=sympy,
     )  # fmt: skip
+
+
+def _made(name: str) -> Build:
+    return lambda a, z: real(name, *a)
 
 
 def _cube_root(x: Any) -> Any:
@@ -63,16 +65,8 @@ def _cube_root(x: Any) -> Any:
     return np.cbrt(np.asarray(x, dtype=np.longdouble)).astype(np.float64)
 
 
-def _hypot(a: list[Node], zone: str) -> Node:
-    return make("hypot", tuple(as_double(n, "hypot") for n in a), (), FLOAT64)
-
-
-def _atan2(a: list[Node], zone: str) -> Node:
-    return make("atan2", tuple(as_double(n, "atan2") for n in a), (), FLOAT64)
-
-
 def _log(a: list[Node], zone: str) -> Node:
-    return numeric.ln(a[0]) if len(a) == 1 else numeric.log(*a)
+    return real("ln", a[0]) if len(a) == 1 else build.div(real("ln", a[1]), real("ln", a[0]))
 
 
 OPERATORS = (
@@ -96,19 +90,18 @@ OPERATORS = (
     Operator(
         "pow", {"float": Meaning(ops_float.binary(ops_float.power), pow_)},
         ("pow(l.x, 2)", "pow(l.x, 3)", "pow(l.x, r.y)", "pow(l.x, 0.5D)"),
-        called("pow"), LIBRARY, NOT_LINEAR, lambda a, z: numeric.pow_(*a),
-        calls=(call("pow power", 2, 2, lambda a, z: numeric.pow_(*a)),), sympy="Pow",
+        called("pow"), LIBRARY, NOT_LINEAR, _made("pow"), calls=(call("pow power", 2, 2, _made("pow")),), sympy="Pow",
     ),
     Operator(
         "hypot", {"float": Meaning(ops_float.binary(np.hypot), hypot)},
-        ("hypot(l.x, r.y)", "hypot(l.x - r.x, l.y - r.y)"), called("hypot"), BOTH_WAYS, NOT_LINEAR, _hypot,
-        calls=(call("hypot", 2, 2, _hypot),), sympy=_UNKNOWN,
+        ("hypot(l.x, r.y)", "hypot(l.x - r.x, l.y - r.y)"), called("hypot"), BOTH_WAYS, NOT_LINEAR,
+        _made("hypot"), calls=(call("hypot", 2, 2, _made("hypot")),), sympy=_UNKNOWN,
     ),
     Operator(
         "atan2",
         {"float": Meaning(ops_float.binary(np.arctan2), atan2)},
-        ("atan2(l.x, r.y)",), called("atan2"), BOTH_WAYS, NOT_LINEAR, _atan2,
-        calls=(call("atan2", 2, 2, _atan2),), sympy=_UNKNOWN,
+        ("atan2(l.x, r.y)",), called("atan2"), BOTH_WAYS, NOT_LINEAR, _made("atan2"),
+        calls=(call("atan2", 2, 2, _made("atan2")),), sympy=_UNKNOWN,
     ),
 )  # fmt: skip
 SPELLINGS = (

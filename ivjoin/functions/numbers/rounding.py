@@ -8,7 +8,6 @@ from ivjoin.expr.build import numeric
 from ivjoin.expr.build.strings import constant_int
 from ivjoin.expr.kernels import decimals as ops_decimal
 from ivjoin.expr.kernels import floats as ops_float
-from ivjoin.expr.kernels import integers as ops_integer
 from ivjoin.expr.kernels.rounding import round_rule
 from ivjoin.expr.nodes import Node
 from ivjoin.functions.records import direction, linear
@@ -38,7 +37,6 @@ OPERATORS = (
     Operator(
         "floor",
         {
-            "int": Meaning(ops_integer.floor, rules_integer.same, inner=True),
             "float": Meaning(ops_float.whole_floats(np.floor), rules_float.floor_),
             "decimal": Meaning(ops_decimal.whole(False), rules_integer.decimal_floor(False)),
         },
@@ -49,7 +47,6 @@ OPERATORS = (
     Operator(
         "ceil",
         {
-            "int": Meaning(ops_integer.floor, rules_integer.same, inner=True),
             "float": Meaning(ops_float.whole_floats(np.ceil), rules_float.ceil_),
             "decimal": Meaning(ops_decimal.whole(True), rules_integer.decimal_floor(True)),
         },
@@ -78,10 +75,6 @@ OPERATORS = (
         ("bround(l.a, -1)", "bround(l.x)", "bround(l.p, 1)"),
         _rounding("bround"), direction.rises, _ROUNDED,
         calls=(call("bround", 1, 2, lambda a, z: numeric.bround(a[0], _digits(a, "bround"))),), warns=True,
-    ),
-    Operator(
-        "trunc", {"float": Meaning(ops_float.unary_(np.trunc), rules_float.trunc)}, (),
-        _neighbour, direction.rises, _ROUNDED, sympy=_INNER, inner=True,
     ),
     Operator(
         "next_up", {"float": Meaning(ops_float.unary_(ops_float.neighbour(np.inf)), rules_float.neighbour(True))}, (),

@@ -56,14 +56,13 @@ class Meaning:
     """The exact kernel and the interval rule of an operator, for arguments of one kind.
 
     ``exact(node, constants)`` returns the kernel. ``bounds`` is the rule; ``no_forward`` and ``no_backward`` are the
-    reasons for a missing direction. ``inner``: no constructor creates it, so no example can contain it.
+    reasons for a missing direction.
     """
 
     exact: Exact
     bounds: Maker | Absent
     no_forward: str = ""
     no_backward: str = ""
-    inner: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from ivjoin.interval.machine.float_operators import above, at_least, at_most, be
 
 __all__ = [
     "ENTIRE", "abs_", "add", "ceil_", "div", "floor_", "format_of", "mod", "mul", "neg", "neighbour", "pmod",
-    "round_", "sign", "sub", "trunc",
+    "round_", "sign", "sub",
 ]  # fmt: skip
 
 ENTIRE: Pair = (-inf, inf)
@@ -128,21 +128,6 @@ def ceil_(p: Place) -> Rule:
         p, lambda x: (_ceil_of(x[0]), _ceil_of(x[1])), lambda z, x: (above(f, z[0] - 1), at_most(f, z[1])),
         p.node.type.limits, nan_gives=0,
     )  # fmt: skip
-
-
-def _trunc_of(x: float) -> float:
-    return x if x - x != 0 else float(int(x))
-
-
-def trunc(p: Place) -> Rule:
-    f = format_of(p.node.type)
-
-    def back(z: Pair, x: Pair) -> Pair:
-        lo = z[0] if z[0] > 0 or z[0] == -inf else above(f, floor(z[0]) - 1) if z[0] > -f.max else -inf
-        hi = z[1] if z[1] < 0 or z[1] == inf else below(f, ceil(z[1]) + 1) if z[1] < f.max else inf
-        return lo, hi
-
-    return strict_unary(p, lambda x: (_trunc_of(x[0]), _trunc_of(x[1])), back, ENTIRE)
 
 
 def neighbour(up: bool) -> Maker:

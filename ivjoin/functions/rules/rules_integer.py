@@ -15,7 +15,7 @@ from ivjoin.interval.machine import integers as m
 
 __all__ = [
     "abs_", "add", "decimal_div", "decimal_floor", "decimal_mul", "decimal_sum", "intdiv", "mod", "mul", "neg", "pmod",
-    "round_", "same", "sign", "sub",
+    "round_", "sub",
 ]  # fmt: skip
 
 
@@ -156,24 +156,6 @@ def abs_(p: Place) -> Rule:
         return [lambda s: s.cut(a, lo, -1, 0), lambda s: s.cut(a, 0, hi, 0)]
 
     return strict_unary(p, m.abs_, m.abs_rev, p.node.type.limits)._replace(finer=cases)
-
-
-def _sign_of(n: int) -> int:
-    return (n > 0) - (n < 0)
-
-
-def sign(p: Place) -> Rule | None:
-    if p.node.type.kind != "int":
-        return None
-
-    def back(z: Pair, x: Pair) -> Pair:
-        return (1 if z[0] > 0 else 0 if z[0] == 0 else x[0]), (-1 if z[1] < 0 else 0 if z[1] == 0 else x[1])
-
-    return strict_unary(p, lambda x: (_sign_of(x[0]), _sign_of(x[1])), back, (-1, 1))
-
-
-def same(p: Place) -> Rule:
-    return strict_unary(p, lambda x: x, lambda z, x: z, p.node.type.limits)
 
 
 # Decimals: real results are rounded HALF_UP, as in ``ivjoin.interval.machine.decimals``.

@@ -134,7 +134,7 @@ _QUIET_FLOATS = frozenset({"add", "sub", "mul", "neg", "abs", "sqrt", "cbrt", "e
 # If an argument raises an error or is null, so does or is the whole expression.
 _STRICT = frozenset({
     "add", "sub", "mul", "div", "intdiv", "mod", "pmod", "neg", "abs", "sign", "floor", "ceil", "round", "bround",
-    "trunc", "cast", "not", "eq", "ne", "lt", "le", "gt", "ge", "add_days", "add_months", "date_diff", "date_trunc",
+    "cast", "not", "eq", "ne", "lt", "le", "gt", "ge", "add_days", "add_months", "date_diff", "date_trunc",
     "trunc_date", "unix_seconds", "unix_millis", "unix_micros", "unix_date", "extract",
 })  # fmt: skip
 

@@ -225,8 +225,8 @@ class Author:
         if self.kind == "float":
             k = self.number(rng.choice([0.5, 1.0, 2.0, -1.5, 1e16, 0.1, 1e-320, 1.7e308, 3.0]))
             own = [
-                lambda: b.mul(x, k), lambda: b.div(x, k), lambda: b.add(x, k), lambda: b.sqrt(x),
-                lambda: b.pow_(x, b.literal(rng.choice([2.0, 3.0, 4.0]), FLOAT64)),
+                lambda: b.mul(x, k), lambda: b.div(x, k), lambda: b.add(x, k), lambda: b.real("sqrt", x),
+                lambda: b.real("pow", x, b.literal(rng.choice([2.0, 3.0, 4.0]), FLOAT64)),
                 lambda: b.cast(x, rng.choice([FLOAT64, FLOAT32])), lambda: b.div(x, y), lambda: b.round_(x),
             ]
         else:
@@ -235,7 +235,7 @@ class Author:
                 lambda: b.mul(self.whole(), x), lambda: b.add(x, self.whole()), lambda: b.add(x, x),
                 lambda: b.intdiv(x, b.literal(rng.choice([2, 3, -2]))),
                 lambda: b.pmod(x, b.literal(rng.choice([3, 7]))), lambda: b.cast(x, rng.choice(narrow)),
-                lambda: b.floor(x), lambda: b.pow_(x, b.literal(2)), lambda: b.div(x, b.literal(2)),
+                lambda: b.floor(x), lambda: b.real("pow", x, b.literal(2)), lambda: b.div(x, b.literal(2)),
                 lambda: b.round_(b.div(x, b.literal(decimal.Decimal("7.0")))),
             ]
         return rng.choice(shared + own)()
@@ -305,9 +305,10 @@ class Author:
         e = rng.choice([b.sub, b.sub, b.add, b.div, b.mul, lambda p, q: b.sub(b.mul(p, k), q)])(x, y)
         for _ in range(rng.choice([0, 0, 1, 1, 2])):
             e = rng.choice(
-                [b.abs_, b.neg, b.sqrt, lambda e: b.mul(e, e), lambda e: b.mul(e, k), lambda e: b.div(e, k),
-                 lambda e: b.add(e, k), lambda e: b.sub(e, rng.choice(self.columns)), lambda e: b.cast(e, FLOAT32),
-                 lambda e: b.sub(rng.choice(self.columns), e), lambda e: b.pow_(e, b.literal(2.0, FLOAT64)),
+                [b.abs_, b.neg, lambda e: b.real("sqrt", e), lambda e: b.mul(e, e), lambda e: b.mul(e, k),
+                 lambda e: b.div(e, k), lambda e: b.add(e, k), lambda e: b.sub(e, rng.choice(self.columns)),
+                 lambda e: b.cast(e, FLOAT32),
+                 lambda e: b.sub(rng.choice(self.columns), e), lambda e: b.real("pow", e, b.literal(2.0, FLOAT64)),
                  lambda e: b.add(b.mul(e, e), b.abs_(e)), lambda e: b.greatest(e, x), lambda e: b.least(e, y)]
             )(e)  # fmt: skip
         return e

@@ -57,7 +57,7 @@ def test_literal_physical_values():
     ("x", INT32), (1.5, INT32), (True, INT32), (dt.datetime(3000, 1, 1), timestamp("ns")),
 ])  # fmt: skip
 def test_literal_that_does_not_fit_is_refused(value, type):
-    with pytest.raises(ConditionError, match=r"fit|no value of type"):
+    with pytest.raises(ConditionError, match=r"fit|is not a value of type"):
         literal(value, type)
 
 
@@ -102,7 +102,7 @@ def test_result_type(make, a, b, expected):
     (build.floor(col(DEC)), "decimal(9,0)"), (build.ceil(col(INT8)), "int64"),
     (build.round_(col(DEC), 1), "decimal(10,1)"), (build.round_(col(DEC), -1), "decimal(9,0)"),
     (build.round_(col(types.FLOAT32), 1), "float32"), (build.round_(col(INT32), 2), "int32"),
-    (build.sign(col(INT32)), "float64"), (build.sqrt(col(INT32)), "float64"), (build.abs_(col(INT8)), "int8"),
+    (build.sign(col(INT32)), "float64"), (build.real("sqrt", col(INT32)), "float64"), (build.abs_(col(INT8)), "int8"),
     (build.is_nan(col(INT32)), "bool"), (build.nullif(col(INT32), literal(1)), "int32"),
     (build.if_(literal(True), col(DEC), col(INT32)), "decimal(12,2)"),
 ])  # fmt: skip
@@ -294,11 +294,9 @@ def test_overflow_of_constants_is_left_to_the_evaluator():
 
 def test_in():
     x = col(INT32)
-    assert build.in_(x, [literal(1), literal(Decimal("2.5")), literal(3), literal(1)]).args == (
-        x, literal(1), literal(3),
-    )
+    assert build.in_(x, [literal(1), literal(Decimal("2.5")), literal(3), literal(1)]).params == (1, 3)
     assert build.in_(x, [literal(5)]) is build.eq(x, literal(5))
-    assert build.in_(x, [literal(1), literal(None)]).args == (x, literal(1), literal(None, INT32))
+    assert build.in_(x, [literal(1), literal(None)]).params == (1, None)
     never = build.in_(x, [literal(Decimal("1.5")), literal(2**40)])
     assert (never.op, never.args) == ("lt", (x, literal(-(2**31))))
     assert build.in_(x, [literal(1), col(INT32, "right")]).op == "or"
