@@ -6,7 +6,6 @@ The last argument is the operation, and its arguments precede it. An error in an
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -18,10 +17,9 @@ from ivjoin.expr.words import type_text
 from ivjoin.functions.records.direction import Direction
 from ivjoin.functions.records.record import NOT_LINEAR, Build, Call, Meaning, Operator, call
 from ivjoin.functions.records.writing import Arg, written_call
-from ivjoin.functions.rules.domain import NULL, Dom
+from ivjoin.functions.rules.domain import Dom, may_null, with_null
 from ivjoin.functions.rules.rule import Place, Rule
 from ivjoin.functions.rules.state import State
-from ivjoin.interval.machine import truth
 
 __all__ = ["OPERATORS", "SPELLINGS", "tried"]
 
@@ -51,35 +49,14 @@ def _exact(node: Node, consts: Consts) -> Kernel:
     return kernel
 
 def _rule(p: Place) -> Rule:
-    i, inner, t = p.i, p.at[-1], p.node.type
-
-    if t.kind == "bool":
-
-        def up_bool(D: list[Any]) -> Any:
-            return D[inner] | truth.NULL
-
-        def down_bool(s: State) -> None:
-            if not s.D[i] & truth.NULL:
-                s.require(inner)
-                s.cut_mask(inner, s.D[i])
-
-        return Rule(up_bool, down_bool, p.at[:-1])
-
-    def up(D: list[Any]) -> Any:
-        lo, hi, flags = D[inner]
-        return lo, hi, flags | NULL
+    i, inner = p.i, p.at[-1]
 
     def down(s: State) -> None:
-        lo, hi, flags = s.D[i]
-        if flags & NULL:
-            return
-        s.require(inner)
-        if t.kind in ("string", "binary"):
-            s.cut_text(inner, lo, hi, flags)
-        elif lo is not None:
-            s.cut(inner, lo, hi, flags)
+        if not may_null(s.D[i]):
+            s.require(inner)
+            s.narrow(inner, s.D[i])
 
-    return Rule(up, down, p.at[:-1])
+    return Rule(lambda D: with_null(D[inner]), down, p.at[:-1])
 
 def _direction(n: Node, directions: list[Direction], args: list[Dom]) -> Direction:
     return directions[-1]  # a NULL has no place in the order

@@ -15,7 +15,10 @@ from ivjoin.expr.nodes import Node
 from ivjoin.expr.types import Type
 from ivjoin.interval.machine import truth
 
-__all__ = ["NAN", "NULL", "Dom", "is_void", "met", "none_of", "of_literal", "state_of", "top", "united", "void"]
+__all__ = [
+    "NAN", "NULL", "Dom", "is_void", "may_null", "met", "none_of", "of_literal", "state_of", "top", "united",
+    "with_null", "without_null",
+]  # fmt: skip
 
 NULL, NAN = 1, 2
 
@@ -28,18 +31,11 @@ def top(t: Type) -> Any:
         return (-inf, inf, NULL | NAN)
     if t.is_discrete:
         return (*t.limits, NULL)
-    if t.kind == "null":
-        return (None, None, NULL)
     return (None, None, NULL)
 
 
 # These contain no text.
 _NO_TEXT: dict[str, tuple[Any, Any]] = {"string": ("\x01", ""), "binary": (b"\x01", b"")}
-
-
-def void(t: Type) -> tuple[Any, Any]:
-    """Return the bounds of an empty domain, for a type other than bool."""
-    return _NO_TEXT.get(t.kind, (1, 0))
 
 
 def none_of(t: Type, flags: int = 0) -> Any:
@@ -48,7 +44,7 @@ def none_of(t: Type, flags: int = 0) -> Any:
         return truth.NULL if flags & NULL else 0
     if t.kind in ("opaque", "null", "decimal256"):
         return None, None, flags
-    return (*void(t), flags)
+    return (*_NO_TEXT.get(t.kind, (1, 0)), flags)
 
 
 class Dom:
@@ -213,3 +209,16 @@ def is_void(d: Any) -> bool:
         return not d
     lo, hi, flags = d
     return not flags and lo is not None and hi is not None and bool(lo > hi)
+
+
+def may_null(d: Any) -> bool:
+    """Return whether NULL is a member of a domain."""
+    return bool(d & truth.NULL if d.__class__ is int else d[2] & NULL)
+
+
+def with_null(d: Any) -> Any:
+    return d | truth.NULL if d.__class__ is int else (d[0], d[1], d[2] | NULL)
+
+
+def without_null(d: Any) -> Any:
+    return d & truth.KNOWN if d.__class__ is int else (d[0], d[1], d[2] & ~NULL)

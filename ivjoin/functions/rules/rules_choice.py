@@ -7,10 +7,10 @@ Least and greatest skip nulls, and NaN is the greatest number.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
-from ivjoin.expr.types import Type
-from ivjoin.functions.rules.domain import NAN, NULL, none_of, void
+from ivjoin.functions.rules.domain import NAN, NULL, is_void, may_null, met, none_of, united, without_null
 from ivjoin.functions.rules.rule import Maker, Place, Rule
 from ivjoin.functions.rules.state import Case, Forward, State
 from ivjoin.interval.machine import truth
@@ -21,81 +21,13 @@ T = truth.TRUE
 NOT_TRUE = truth.FALSE | truth.NULL
 
 
-class _Kind:
-    """The union, intersection and emptiness of domains of a type."""
-
-    __slots__ = ("is_bool", "is_nested", "is_text", "type")
-
-    def __init__(self, t: Type) -> None:
-        self.type = t
-        self.is_bool = t.kind == "bool"
-        self.is_nested = t.kind in ("opaque", "null", "decimal256")
-        self.is_text = t.kind in ("string", "binary") or self.is_nested
-
-    def union(self, a: Any, b: Any) -> Any:
-        if self.is_bool:
-            return (a or 0) | b
-        if a is None:
-            return b
-        alo, ahi, af = a
-        blo, bhi, bf = b
-        if self.is_text:
-            if alo is not None and ahi is not None and alo > ahi:
-                return blo, bhi, af | bf
-            if blo is not None and bhi is not None and blo > bhi:
-                return alo, ahi, af | bf
-            lo = None if alo is None or blo is None else min(alo, blo)
-            hi = None if ahi is None or bhi is None else max(ahi, bhi)
-            return lo, hi, af | bf
-        if alo > ahi:
-            return blo, bhi, af | bf
-        if blo > bhi:
-            return alo, ahi, af | bf
-        return (alo if alo < blo else blo), (ahi if ahi > bhi else bhi), af | bf
-
-    def nothing(self) -> Any:
-        return none_of(self.type)
-
-    def meets(self, a: Any, b: Any) -> bool:
-        """Return whether two domains may have a value, NULL or NaN in common."""
-        if self.is_bool:
-            return bool(a & b)
-        alo, ahi, af = a
-        blo, bhi, bf = b
-        if af & bf:
-            return True
-        if self.is_text:
-            return not (ahi is not None and blo is not None and ahi < blo) and not (
-                alo is not None and bhi is not None and alo > bhi
-            )
-        return max(alo, blo) <= min(ahi, bhi)
-
-    def cut(self, s: State, j: int, d: Any) -> None:
-        if self.is_bool:
-            s.cut_mask(j, d)
-        elif self.is_text:
-            s.cut_text(j, *d)
-        else:
-            s.cut(j, *d)
-
-    def may_null(self, a: Any) -> bool:
-        return bool(a & truth.NULL) if self.is_bool else bool(a[2] & NULL)
-
-    def not_null(self, a: Any) -> Any:
-        return a & truth.KNOWN if self.is_bool else (a[0], a[1], a[2] & ~NULL)
-
-    def only_null(self, s: State, j: int) -> None:
-        if self.is_bool:
-            s.cut_mask(j, truth.NULL)
-        elif self.is_nested:
-            s.drop_flags(j, NULL)
-        else:
-            (s.cut_text if self.is_text else s.cut)(j, *void(self.type), NULL)
+def _meets(a: Any, b: Any) -> bool:
+    """Return whether two domains may have a value, NULL or NaN in common."""
+    return not is_void(met(a, b))
 
 
 def case(p: Place) -> Rule:
     i, at = p.i, p.at
-    kind = _Kind(p.node.type)
     whens, values = at[:-1:2], (*at[1::2], at[-1])
     last = len(whens)
 
@@ -111,10 +43,7 @@ def case(p: Place) -> Rule:
         return [*out, last]
 
     def up(D: list[Any]) -> Any:
-        z = None
-        for k in reachable(D):
-            z = kind.union(z, D[values[k]])
-        return kind.nothing() if z is None else z
+        return reduce(united, (D[values[k]] for k in reachable(D)), none_of(p.node.type))
 
     def take(k: int) -> Case:
         def case(s: State) -> None:
@@ -125,13 +54,13 @@ def case(p: Place) -> Rule:
                 s.require(whens[k])
                 s.cut_mask(whens[k], T)
             s.require(values[k])
-            kind.cut(s, values[k], s.D[i])
+            s.narrow(values[k], s.D[i])
 
         return case
 
     def possible(D: list[Any]) -> list[int]:
         z = D[i]
-        return [k for k in reachable(D) if kind.meets(D[values[k]], z)]
+        return [k for k in reachable(D) if _meets(D[values[k]], z)]
 
     def some(s: State, first: int) -> None:
         # The tests before the first possible branch fail; later tests may not be reached.
@@ -139,11 +68,11 @@ def case(p: Place) -> Rule:
             s.require(w)
             s.cut_mask(w, NOT_TRUE)
 
-    return _one_of(p, kind, up, possible, take, some)
+    return _one_of(p, up, possible, take, some)
 
 
 def _one_of(
-    p: Place, kind: _Kind, up: Forward, possible: Callable[[list[Any]], list[int]], take: Callable[[int], Case],
+    p: Place, up: Forward, possible: Callable[[list[Any]], list[int]], take: Callable[[int], Case],
     some: Callable[[State, int], None],
 ) -> Rule:
     """Return the rule of an operator that selects a value; ``some`` narrows if several arguments are possible."""
@@ -155,7 +84,7 @@ def _one_of(
         elif branches:
             some(s, branches[0])
         else:
-            kind.cut(s, p.i, kind.nothing())
+            s.narrow(p.i, none_of(p.node.type))
 
     def cases(s: State) -> list[Case] | None:
         branches = possible(s.D)
@@ -166,26 +95,25 @@ def _one_of(
 
 def coalesce(p: Place) -> Rule:
     i, at = p.i, p.at
-    kind = _Kind(p.node.type)
+    only_null = none_of(p.node.type, NULL)
 
     def up(D: list[Any]) -> Any:
-        z = None
+        z = none_of(p.node.type)
         for j in at[:-1]:
-            d = D[j]
-            z = kind.union(z, kind.not_null(d))
-            if not kind.may_null(d):
+            z = united(z, without_null(D[j]))
+            if not may_null(D[j]):
                 return z
-        return kind.union(z, D[at[-1]])
+        return united(z, D[at[-1]])
 
     def take(k: int) -> Case:
         def case(s: State) -> None:
             for j in at[:k]:
                 s.require(j)
-                kind.only_null(s, j)
+                s.narrow(j, only_null)
             j = at[k]
             s.require(j)
             z = s.D[i]
-            kind.cut(s, j, z if k == len(at) - 1 else kind.not_null(z))
+            s.narrow(j, z if k == len(at) - 1 else without_null(z))
 
         return case
 
@@ -193,13 +121,13 @@ def coalesce(p: Place) -> Rule:
         z, out = D[i], []
         for k, j in enumerate(at):
             d = D[j]
-            if kind.meets(d if k == len(at) - 1 else kind.not_null(d), z):
+            if _meets(d if k == len(at) - 1 else without_null(d), z):
                 out.append(k)
-            if not kind.may_null(d):
+            if not may_null(d):
                 break
         return out
 
-    return _one_of(p, kind, up, possible, take, lambda s, first: None)
+    return _one_of(p, up, possible, take, lambda s, first: None)
 
 
 def extreme(greatest: bool) -> Maker:

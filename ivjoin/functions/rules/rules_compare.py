@@ -12,7 +12,7 @@ from typing import Any
 
 from ivjoin.expr.nodes import NEGATED, make
 from ivjoin.expr.types import Type
-from ivjoin.functions.rules.domain import NAN, NULL, void
+from ivjoin.functions.rules.domain import NAN, NULL, none_of
 from ivjoin.functions.rules.rule import Place, Rule
 from ivjoin.functions.rules.rules_text import compare_texts
 from ivjoin.functions.rules.rules_truth import compare_truths
@@ -238,7 +238,7 @@ def _null_safe(p: Place, kind: str) -> Rule | None:
             both = af & bf & NULL
             for x, y in ((a, b), (b, a)):
                 ylo, yhi, yf = s.D[y]
-                (s.cut_text if text else s.cut)(x, ylo, yhi, yf & NAN | both)
+                s.narrow(x, (ylo, yhi, yf & NAN | both))
         elif mask == F and not (af | bf) & NULL:
             narrow(s)
 
@@ -282,10 +282,7 @@ def in_(p: Place) -> Rule | None:
         s.drop_flags(x, keep if mask == T else NAN)
         if mask == T:
             hits = inside(s.D[x])
-            if not hits:
-                (s.cut_text if text else s.cut)(x, *void(t), keep)
-            else:
-                (s.cut_text if text else s.cut)(x, hits[0], hits[-1], keep)
+            s.narrow(x, (hits[0], hits[-1], keep) if hits else none_of(t, keep))
         elif mask == F and not text:
             _shave(s, x, set(known), f, nan)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ivjoin.functions.rules.domain import NAN, NULL, void
+from ivjoin.functions.rules.domain import NAN, NULL, none_of
 from ivjoin.functions.rules.rule import Maker, Place, Rule
 from ivjoin.functions.rules.state import Case, State, Taken
 from ivjoin.interval.machine import truth
@@ -99,15 +99,6 @@ def is_null(p: Place) -> Rule:
 
         return Rule(up_bool, down_bool)
     only_null = t.kind == "null"
-    nothing = void(t)
-
-    def narrow(s: State) -> None:
-        if t.kind in ("opaque", "null", "decimal256"):
-            s.drop_flags(a, NULL)
-        elif t.kind in ("string", "binary"):
-            s.cut_text(a, *nothing, NULL)
-        else:
-            s.cut(a, *nothing, NULL)
 
     def up(D: list[Any]) -> int:
         d = D[a]
@@ -118,7 +109,7 @@ def is_null(p: Place) -> Rule:
         if mask == F:
             s.drop_flags(a, NAN)
         elif mask == T:
-            narrow(s)
+            s.narrow(a, none_of(t, NULL))
 
     return Rule(up, down)
 

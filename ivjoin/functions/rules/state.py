@@ -113,6 +113,16 @@ class State:
         self.D[j] = new
         self.changed(j)
 
+    def narrow(self, j: int, d: Any) -> None:
+        """Narrow node j, of any type, to a domain."""
+        old = self.D[j]
+        if old.__class__ is int:
+            self.cut_mask(j, d)
+        elif old[0] is None or old[1] is None or old[0].__class__ in (str, bytes):
+            self.cut_text(j, *d)
+        else:
+            self.cut(j, *d)
+
     def drop_flags(self, j: int, keep: int) -> None:
         """Narrow the flags of node j, which is not a truth value, to ``keep``."""
         lo, hi, flags = self.D[j]
