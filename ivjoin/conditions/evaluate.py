@@ -88,7 +88,7 @@ def compiled(roots: Sequence[Node]) -> Program:
     place: dict[Node, int] = {}
     constants: dict[int, Cell] = {}
     loads: list[tuple[int, str, str, Callable[[Any], Cell]]] = []
-    steps: list[Callable[[list[Any]], None]] = []
+    steps: list[tuple[int, Kernel, list[int]]] = []
     spread: list[tuple[int, Cell]] = []
     quiet = False
     with np.errstate(all="ignore"):
@@ -109,7 +109,7 @@ def compiled(roots: Sequence[Node]) -> Program:
                 constants[i] = kernel(*known)
                 continue
             quiet = quiet or _may_warn(node)
-            steps.append(_step(kernel, i, at))
+            steps.append((i, kernel, at))
     # A constant that is NULL or an error is repeated for all rows, so that masks always have one entry for each row.
     start: list[Any] = [None] * len(place)
     for j, cell in constants.items():
@@ -126,8 +126,8 @@ def compiled(roots: Sequence[Node]) -> Program:
         if spread:
             for i, cell in spread:
                 cells[i] = _spread(cell, n)
-        for step in steps:
-            step(cells)
+        for i, kernel, at in steps:
+            cells[i] = kernel(*[cells[j] for j in at])
         return [wrap(cells[i], n) for i, wrap in finish]
 
     if not quiet:
@@ -138,28 +138,6 @@ def compiled(roots: Sequence[Node]) -> Program:
             return run(column, n)
 
     return run_quietly
-
-
-def _step(kernel: Kernel, out: int, at: list[int]) -> Callable[[list[Any]], None]:
-    if len(at) == 1:
-        (i,) = at
-
-        def step1(cells: list[Any]) -> None:
-            cells[out] = kernel(cells[i])
-
-        return step1
-    if len(at) == 2:
-        j, k = at
-
-        def step2(cells: list[Any]) -> None:
-            cells[out] = kernel(cells[j], cells[k])
-
-        return step2
-
-    def step(cells: list[Any]) -> None:
-        cells[out] = kernel(*[cells[i] for i in at])
-
-    return step
 
 
 def _may_warn(node: Node) -> bool:

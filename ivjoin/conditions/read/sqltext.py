@@ -269,10 +269,8 @@ class Reader:
     def trim(self, e: Any) -> Node:
         characters = e.args.get("expression")
         what = " " if characters is None else strings.constant_text(self.read(characters), "what TRIM removes")
-        make = {"LEADING": strings.ltrim, "TRAILING": strings.rtrim}.get(
-            str(e.args.get("position") or ""), strings.trim
-        )
-        return make(self.text_of(e.this), what)
+        end = {"LEADING": "l", "TRAILING": "r"}.get(str(e.args.get("position") or ""), "")
+        return strings.of_text(f"utf8_{end}trim", f"{end}trim", self.text_of(e.this), what)
 
     def function(self, e: Any) -> Node:
         name, args = str(e.this), list(e.expressions)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from functools import partial
 
 from ivjoin.errors import ConditionError, UnsupportedError
 from ivjoin.expr.build.arith import add, days_apart, mul
@@ -202,24 +203,15 @@ def extract(field: str, x: Node, zone: str = "UTC") -> Node:
     return make("extract", (x,), (f, zone), INT32)
 
 
-def _unix(op: str, x: Node, zone: str) -> Node:
+def _unix(op: str, x: Node, zone: str = "UTC") -> Node:
+    """Return units since the epoch, rounded down; int64. A timestamp without a zone is local time of ``zone``."""
     x = _stamped(x, op, zone)
     if not x.type.tz:
         x = cast(x, timestamp(x.type.unit, zone), zone)
     return make(op, (x,), (), INT64)
 
 
-def unix_seconds(x: Node, zone: str = "UTC") -> Node:
-    """Return seconds since the epoch, rounded down; int64. A timestamp without a zone is local time of ``zone``."""
-    return _unix("unix_seconds", x, zone)
-
-
-def unix_millis(x: Node, zone: str = "UTC") -> Node:
-    return _unix("unix_millis", x, zone)
-
-
-def unix_micros(x: Node, zone: str = "UTC") -> Node:
-    return _unix("unix_micros", x, zone)
+unix_seconds, unix_millis, unix_micros = (partial(_unix, f"unix_{unit}") for unit in ("seconds", "millis", "micros"))
 
 
 def unix_date(x: Node, zone: str = "UTC") -> Node:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import partial
 from math import floor as floor_of
 
 from ivjoin.expr.build.arith import duration_of_days, is_day_count
@@ -158,33 +159,7 @@ def _comparable(x: Node, lit: Node) -> bool:
     return t.kind == s.kind and t.kind in ("duration", "time", "date", "months")
 
 
-def eq(a: Node, b: Node, zone: str = "UTC") -> Node:
-    return compare("eq", a, b, zone)
-
-
-def ne(a: Node, b: Node, zone: str = "UTC") -> Node:
-    return compare("ne", a, b, zone)
-
-
-def lt(a: Node, b: Node, zone: str = "UTC") -> Node:
-    return compare("lt", a, b, zone)
-
-
-def le(a: Node, b: Node, zone: str = "UTC") -> Node:
-    return compare("le", a, b, zone)
-
-
-def gt(a: Node, b: Node, zone: str = "UTC") -> Node:
-    return compare("gt", a, b, zone)
-
-
-def ge(a: Node, b: Node, zone: str = "UTC") -> Node:
-    return compare("ge", a, b, zone)
-
-
-def eq_null_safe(a: Node, b: Node, zone: str = "UTC") -> Node:
-    """Return ``a <=> b``, which is never NULL, and TRUE for two nulls."""
-    return compare("eq_null_safe", a, b, zone)
+eq, ne, lt, le, gt, ge, eq_null_safe = (partial(compare, op) for op in _SYMBOLS)
 
 
 def between(x: Node, low: Node, high: Node, zone: str = "UTC") -> Node:

@@ -12,9 +12,8 @@ from ivjoin.expr.nodes import Node, make
 from ivjoin.expr.types import BINARY, BOOL, INT32, STRING, Type
 
 __all__ = [
-    "check_like", "concat", "constant_int", "constant_text", "contains", "endswith", "ilike", "initcap", "left_part",
-    "length", "like", "lower", "lpad", "ltrim", "octet_length", "repeat", "replace", "reverse", "right_part", "rlike",
-    "rpad", "rtrim", "startswith", "substring", "trim", "upper",
+    "as_string", "check_like", "concat", "constant_int", "constant_text", "left_part", "length", "like", "lpad",
+    "octet_length", "of_text", "repeat", "replace", "right_part", "rlike", "rpad", "substring",
 ]  # fmt: skip
 
 
@@ -22,7 +21,12 @@ def _function(name: str, args: tuple[Node, ...], options: tuple[Any, ...], type:
     return make("function", args, (name, *options), type)
 
 
-def _text(x: Node, what: str) -> Node:
+def of_text(name: str, what: str, x: Node, *options: Any, type: Type = STRING) -> Node:
+    """Return pyarrow's function ``name`` of a text. Errors call it ``what``."""
+    return _function(name, (as_string(x, what),), options, type)
+
+
+def as_string(x: Node, what: str) -> Node:
     x = as_text(x, what)
     return cast(x, STRING) if x.type.kind == "binary" else x
 
@@ -44,7 +48,7 @@ def constant_int(x: Node, what: str) -> int:
 def like(x: Node, pattern: str, escape: str = "\\") -> Node:
     """Return ``x LIKE pattern``: ``%`` stands for any text, ``_`` for one character."""
     check_like(pattern, escape)
-    return make("like", (_text(x, "LIKE"),), (pattern, escape), BOOL)
+    return make("like", (as_string(x, "LIKE"),), (pattern, escape), BOOL)
 
 
 def check_like(pattern: str, escape: str) -> None:
@@ -60,11 +64,6 @@ def check_like(pattern: str, escape: str) -> None:
         i += 1
 
 
-def ilike(x: Node, pattern: str, escape: str = "\\") -> Node:
-    """Return LIKE without regard to case."""
-    return like(lower(x), pattern.lower(), escape)
-
-
 def rlike(x: Node, pattern: str) -> Node:
     """Return ``x RLIKE pattern``: whether the regular expression (RE2's syntax) matches anywhere."""
     import pyarrow as pa
@@ -74,35 +73,7 @@ def rlike(x: Node, pattern: str) -> Node:
         pc.match_substring_regex(pa.array([""]), pattern)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as e:
         raise UnsupportedError(f"RE2 cannot read the regular expression '{pattern}': {e}") from e
-    return _function("match_substring_regex", (_text(x, "RLIKE"),), (pattern,), BOOL)
-
-
-def startswith(x: Node, pattern: str) -> Node:
-    return _function("starts_with", (_text(x, "startswith"),), (pattern,), BOOL)
-
-
-def endswith(x: Node, pattern: str) -> Node:
-    return _function("ends_with", (_text(x, "endswith"),), (pattern,), BOOL)
-
-
-def contains(x: Node, pattern: str) -> Node:
-    return _function("match_substring", (_text(x, "contains"),), (pattern,), BOOL)
-
-
-def upper(x: Node) -> Node:
-    return _function("utf8_upper", (_text(x, "upper"),), (), STRING)
-
-
-def lower(x: Node) -> Node:
-    return _function("utf8_lower", (_text(x, "lower"),), (), STRING)
-
-
-def initcap(x: Node) -> Node:
-    return _function("utf8_title", (_text(x, "initcap"),), (), STRING)
-
-
-def reverse(x: Node) -> Node:
-    return _function("utf8_reverse", (_text(x, "reverse"),), (), STRING)
+    return of_text("match_substring_regex", "RLIKE", x, pattern, type=BOOL)
 
 
 def length(x: Node) -> Node:
@@ -115,22 +86,9 @@ def octet_length(x: Node) -> Node:
     return _function("binary_length", (as_text(x, "octet_length"),), (), INT32)
 
 
-def trim(x: Node, characters: str = " ") -> Node:
-    """Remove the given characters (spaces) at both ends."""
-    return _function("utf8_trim", (_text(x, "trim"),), (characters,), STRING)
-
-
-def ltrim(x: Node, characters: str = " ") -> Node:
-    return _function("utf8_ltrim", (_text(x, "ltrim"),), (characters,), STRING)
-
-
-def rtrim(x: Node, characters: str = " ") -> Node:
-    return _function("utf8_rtrim", (_text(x, "rtrim"),), (characters,), STRING)
-
-
 def substring(x: Node, position: int, count: int | None = None) -> Node:
     """Return ``substring(x, position, count)``: positions start at 1, negative ones count from the end."""
-    x = _text(x, "substring")
+    x = as_string(x, "substring")
     start = position - 1 if position > 0 else position
     if count is not None and count <= 0:
         return _function("utf8_slice_codeunits", (x,), (0, 0), STRING)
@@ -153,7 +111,7 @@ def right_part(x: Node, count: int) -> Node:
 
 def replace(x: Node, search: str, replacement: str = "") -> Node:
     """Replace every ``search`` in x. An empty ``search`` changes nothing."""
-    x = _text(x, "replace")
+    x = as_string(x, "replace")
     return x if not search else _function("replace_substring", (x,), (search, replacement), STRING)
 
 
@@ -174,7 +132,7 @@ def _padded(name: str, x: Node, width: int, fill: str) -> Node:
 
 
 def repeat(x: Node, count: int) -> Node:
-    return _function("binary_repeat", (_text(x, "repeat"),), (max(count, 0),), STRING)
+    return of_text("binary_repeat", "repeat", x, max(count, 0))
 
 
 def concat(*args: Node) -> Node:
@@ -183,5 +141,5 @@ def concat(*args: Node) -> Node:
         return literal("")
     if all(a.type == BINARY for a in args):
         return args[0] if len(args) == 1 else _function("binary_join_element_wise", (*args, literal(b"")), (), BINARY)
-    texts = tuple(_text(a, "concat") for a in args)
+    texts = tuple(as_string(a, "concat") for a in args)
     return texts[0] if len(texts) == 1 else _function("binary_join_element_wise", (*texts, literal("")), (), STRING)

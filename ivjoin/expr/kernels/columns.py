@@ -29,7 +29,7 @@ def loader(t: Type) -> Callable[[Any], Cell]:
     if t.kind == "date":
         return _plain_loader(t, pa.Date32Array)
     if t.kind in ("timestamp", "duration"):
-        return _unit_loader(t, pa.TimestampArray if t.kind == "timestamp" else pa.DurationArray)
+        return _plain_loader(t, pa.TimestampArray if t.kind == "timestamp" else pa.DurationArray, t.unit)
     if t.kind in _LARGE:
         return _text_loader(t)
     return lambda array: load(array, t)
@@ -38,30 +38,15 @@ def loader(t: Type) -> Callable[[Any], Cell]:
 _FLOAT_ARRAYS = {32: "FloatArray", 64: "DoubleArray"}
 
 
-def _plain_loader(t: Type, plain: Any) -> Callable[[Any], Cell]:
+def _plain_loader(t: Type, plain: Any, unit: str | None = None) -> Callable[[Any], Cell]:
     dtype, width, view = dtype_of(t), dtype_of(t).itemsize, np.frombuffer
 
     def fetch(array: Any) -> Cell:
-        if array.__class__ is plain:
+        if array.__class__ is plain and (unit is None or array.type.unit == unit):
             n = len(array)
             if n:
                 bitmap, values = array.buffers()
                 v, offset = view(values, dtype, n, array.offset * width), array.offset
-                return v, (bits(bitmap, offset, n) if array.null_count else None), None
-        return load(array, t)
-
-    return fetch
-
-
-def _unit_loader(t: Type, plain: Any) -> Callable[[Any], Cell]:
-    unit, view = t.unit, np.frombuffer
-
-    def fetch(array: Any) -> Cell:
-        if array.__class__ is plain and array.type.unit == unit:
-            n = len(array)
-            if n:
-                bitmap, values = array.buffers()
-                v, offset = view(values, _I64, n, array.offset * 8), array.offset
                 return v, (bits(bitmap, offset, n) if array.null_count else None), None
         return load(array, t)
 

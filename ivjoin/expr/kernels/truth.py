@@ -64,20 +64,9 @@ def connective(decisive: bool) -> Rule:
 
     def rule(node: Node, consts: Consts) -> Kernel:
         _need(node, "bool", *node.args)
-        if len(node.args) == 2:
-            return _two(plain, kernel)
         return kernel
 
     return rule
-
-
-def _two(plain: Any, general: Kernel) -> Kernel:
-    def kernel(a: Cell, b: Cell) -> Cell:
-        if a[1] is None and a[2] is None and b[1] is None and b[2] is None:
-            return plain(a[0], b[0]), None, None
-        return general(a, b)
-
-    return kernel
 
 
 def _some(mask: Mask) -> Mask:

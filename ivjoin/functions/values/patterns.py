@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,15 +12,15 @@ import pyarrow as pa
 from ivjoin.errors import ConditionError
 from ivjoin.expr.build import strings
 from ivjoin.expr.build.arith import neg
-from ivjoin.expr.build.casting import cast
-from ivjoin.expr.build.coerce import as_int32, as_text
+from ivjoin.expr.build.coerce import as_int32
 from ivjoin.expr.build.numeric import greatest
+from ivjoin.expr.build.strings import as_string
 from ivjoin.expr.kernels.cells import Cell, Consts, Kernel, combined, flagged, met, rows
 from ivjoin.expr.kernels.columns import load
 from ivjoin.expr.kernels.strings import like_regex
 from ivjoin.expr.literals import is_literal, literal
 from ivjoin.expr.nodes import Node, make
-from ivjoin.expr.types import BINARY, BOOL, INT32, STRING
+from ivjoin.expr.types import BOOL, INT32, STRING
 from ivjoin.expr.words import string_text
 from ivjoin.functions.records.record import (
     NO_NUMBER,
@@ -40,11 +41,6 @@ __all__ = ["OPERATORS", "SPELLINGS", "ilike", "like", "rlike"]
 _NO_TEXTS = Absent("SymPy does not have strings")
 _DISTANCE = Absent("a range of strings does not bound the distance between them")
 _LAST = (1 << 31) - 1
-
-
-def _text(x: Node, what: str) -> Node:
-    x = as_text(x, what)
-    return cast(x, STRING) if x.type == BINARY else x
 
 
 # Patterns
@@ -94,23 +90,23 @@ def like(x: Node, pattern: Node, escape: str = "\\") -> Node:
         return strings.like(x, strings.constant_text(pattern, "the pattern of LIKE"), escape)
     if len(escape) != 1:
         raise ConditionError(f"the ESCAPE of LIKE is one character, not {escape!r}")
-    return make("like_column", (_text(x, "LIKE"), _text(pattern, "the pattern of LIKE")), (escape,), BOOL)
+    return make("like_column", (as_string(x, "LIKE"), as_string(pattern, "the pattern of LIKE")), (escape,), BOOL)
 
 
 def ilike(x: Node, pattern: Node, escape: str = "\\") -> Node:
     """Return LIKE without regard to case."""
-    return like(strings.lower(x), strings.lower(pattern) if not is_literal(pattern) else _lowered(pattern), escape)
-
-
-def _lowered(pattern: Node) -> Node:
-    return literal(None if pattern.params[0] is None else str(pattern.params[0]).lower(), STRING)
+    lower = partial(strings.of_text, "utf8_lower", "lower")
+    if not is_literal(pattern):
+        return like(lower(x), lower(pattern), escape)
+    text = pattern.params[0]
+    return like(lower(x), literal(None if text is None else str(text).lower(), STRING), escape)
 
 
 def rlike(x: Node, pattern: Node) -> Node:
     """Return ``x RLIKE pattern``, where the pattern may be a column."""
     if is_literal(pattern) and pattern.params[0] is not None:
         return strings.rlike(x, strings.constant_text(pattern, "the pattern of RLIKE"))
-    return make("rlike_column", (_text(x, "RLIKE"), _text(pattern, "the pattern of RLIKE")), (), BOOL)
+    return make("rlike_column", (as_string(x, "RLIKE"), as_string(pattern, "the pattern of RLIKE")), (), BOOL)
 
 
 def _escaped(make_like: Callable[[Node, Node, str], Node]) -> Build:
@@ -149,7 +145,7 @@ def _substring(a: list[Node], zone: str) -> Node:
 
 
 def _at(x: Node, position: Node, count: Node) -> Node:
-    return make("substring_at", (_text(x, "substring"), position, count), (), STRING)
+    return make("substring_at", (as_string(x, "substring"), position, count), (), STRING)
 
 
 def _side(name: str, fixed: Callable[[Node, int], Node]) -> Build:
@@ -188,7 +184,7 @@ def _within(a: str, b: str, most: int) -> int:
 
 
 def _levenshtein(a: list[Node], zone: str) -> Node:
-    texts = tuple(_text(x, "levenshtein") for x in a[:2])
+    texts = tuple(as_string(x, "levenshtein") for x in a[:2])
     return make("levenshtein", (*texts, *(as_int32(x, "the threshold of levenshtein") for x in a[2:])), (), INT32)
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from ivjoin.expr.build import strings
 from ivjoin.expr.build.strings import constant_int, constant_text
 from ivjoin.expr.kernels import strings as ops_strings
 from ivjoin.expr.literals import literal
+from ivjoin.expr.types import BOOL
 from ivjoin.expr.words import string_text
 from ivjoin.functions.records.record import (
     ANY,
@@ -48,6 +50,18 @@ def _with_text(name: str, make: Callable[[Node, str], Node]) -> Call:
     return call(name, 2, 2, lambda a, z: make(a[0], constant_text(a[1], what)))
 
 
+def _of_text(name: str, names: str) -> Operator:
+    """Return a function of one text alone."""
+    what = names.split()[0]
+    return _compute(name, (f"{what}(l.s)",), what, one(names, partial(strings.of_text, name, what)))
+
+
+def _sought(name: str, what: str, text: str) -> Operator:
+    """Return whether a text contains another one somewhere."""
+    call = _with_text(what, partial(strings.of_text, name, what, type=BOOL))
+    return _compute(name, (f"{what}(l.s, '{text}')",), what, call)
+
+
 def _with_int(name: str, make: Callable[[Node, int], Node]) -> Call:
     return call(name, 2, 2, lambda a, z: make(a[0], constant_int(a[1], f"the second argument of {name}")))
 
@@ -56,7 +70,9 @@ def _text_at(a: list[Node], i: int, default: str, what: str) -> str:
     return constant_text(a[i], what) if len(a) > i else default
 
 
-def _trimmed(names: str, make: Callable[[Node, str], Node], characters_first: bool) -> Call:
+def _trimmed(name: str, names: str, characters_first: bool) -> Call:
+    make = partial(strings.of_text, name, names.split()[0])
+
     def trim(a: list[Node], zone: str) -> Node:
         if len(a) == 1:
             return make(a[0], " ")
@@ -104,22 +120,22 @@ OPERATORS = (
         _like, NO_ORDER, NO_NUMBER, sympy=_NOT_A_TEXT,
     ),
     _compute("match_substring_regex", ("rlike(l.s, 'a+b')",), "rlike"),
-    _compute("starts_with", ("startswith(l.s, 'a')",), "startswith", _with_text("startswith", strings.startswith)),
-    _compute("ends_with", ("endswith(l.s, 'b')",), "endswith", _with_text("endswith", strings.endswith)),
-    _compute("match_substring", ("contains(l.s, 'b')",), "contains", _with_text("contains", strings.contains)),
-    _compute("utf8_upper", ("upper(l.s)",), "upper", one("upper ucase", strings.upper)),
-    _compute("utf8_lower", ("lower(l.s)",), "lower", one("lower lcase", strings.lower)),
-    _compute("utf8_title", ("initcap(l.s)",), "initcap", one("initcap", strings.initcap)),
-    _compute("utf8_reverse", ("reverse(l.s)",), "reverse", one("reverse", strings.reverse)),
+    _sought("starts_with", "startswith", "a"),
+    _sought("ends_with", "endswith", "b"),
+    _sought("match_substring", "contains", "b"),
+    _of_text("utf8_upper", "upper ucase"),
+    _of_text("utf8_lower", "lower lcase"),
+    _of_text("utf8_title", "initcap"),
+    _of_text("utf8_reverse", "reverse"),
     _compute("utf8_length", ("length(l.s)",), "length", one("length len char_length character_length", strings.length)),
     _compute("binary_length", ("octet_length(l.s)", "length(l.z)"), "octet_length",
              one("octet_length", strings.octet_length)),
     _compute("utf8_trim", ("trim(l.s)", "trim(BOTH 'ab' FROM l.s)"), _trim("BOTH", "trim"),
-             _trimmed("trim btrim", strings.trim, False)),
+             _trimmed("utf8_trim", "trim btrim", False)),
     _compute("utf8_ltrim", ("ltrim(l.s)", "trim(LEADING 'ab' FROM l.s)"), _trim("LEADING", "ltrim"),
-             _trimmed("ltrim", strings.ltrim, True)),
+             _trimmed("utf8_ltrim", "ltrim", True)),
     _compute("utf8_rtrim", ("rtrim(l.s)", "trim(TRAILING 'ab' FROM l.s)"), _trim("TRAILING", "rtrim"),
-             _trimmed("rtrim", strings.rtrim, True)),
+             _trimmed("utf8_rtrim", "rtrim", True)),
     _compute("utf8_slice_codeunits", ("substring(l.s, 2, 3)", "substring(l.s, -2)"), _substring,),
     _compute("replace_substring", ("replace(l.s, 'a', 'b')",), "replace", call(
         "replace", 2, 3, lambda a, z: strings.replace(
