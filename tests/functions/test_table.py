@@ -27,8 +27,7 @@ from ivjoin.expr.nodes import Node, columns_of
 from ivjoin.expr.types import Type
 from ivjoin.functions.records import direction
 from ivjoin.functions.records.record import Absent, Operator
-from ivjoin.functions.rules import rules_time
-from ivjoin.functions.rules.rule import strict_unary
+from ivjoin.functions.rules.rule import same, strict_unary
 from ivjoin.functions.table import FUNCTIONS, OPERATORS, kind_of
 from ivjoin.propagation import Direction, Dom, Outcome, contract_nodes, forward, frontier, ordering
 from ivjoin.separation.linear import Forms
@@ -254,9 +253,9 @@ def test_the_walk_notices_mistakes(monkeypatch: pytest.MonkeyPatch) -> None:
         m.setitem(OPERATORS, "neg", replace(OPERATORS["neg"], direction=direction.rises))
         with pytest.raises(AssertionError, match="before"):
             test_the_direction_is_true(OPERATORS["neg"], "-l.a", node)
-    same = replace(OPERATORS["neg"].meanings["int"], bounds=rules_time.same)
+    unturned = replace(OPERATORS["neg"].meanings["int"], bounds=same)
     with monkeypatch.context() as m:
-        m.setitem(OPERATORS, "neg", replace(OPERATORS["neg"], meanings={"int": same}, linear=Absent("left out")))
+        m.setitem(OPERATORS, "neg", replace(OPERATORS["neg"], meanings={"int": unturned}, linear=Absent("left out")))
         fresh(m)
         with pytest.raises(AssertionError):
             test_the_inverse_keeps_witnesses(OPERATORS["neg"], "-l.a", node)

@@ -56,7 +56,7 @@ OPERATORS = (
             "int": Meaning(ops_integer.arith, rules_integer.mul),
             "float": Meaning(ops_float.binary(np.multiply), rules_float.mul),
             "decimal": Meaning(ops_decimal.mul, rules_integer.decimal_mul),
-            "time": Meaning(ops_time.scaled, rules_time.duration_mul),
+            "time": Meaning(ops_time.scaled, rules_integer.mul),
         },
         ("l.a * r.b", "l.x * r.y", "l.p * r.q", "l.i * r.n", "l.a * l.a"),
         by_width("*", MUL), direction.mul, linear.MUL,

@@ -13,7 +13,7 @@ from ivjoin.expr.nodes import Node
 from ivjoin.functions.rules.domain import NAN, NULL
 from ivjoin.functions.rules.state import Backward, Cases, Forward, State
 
-__all__ = ["Maker", "Pair", "Place", "Rule", "nothing", "strict", "strict_binary", "strict_unary"]
+__all__ = ["Maker", "Pair", "Place", "Rule", "nothing", "same", "strict", "strict_binary", "strict_unary", "with_nan"]
 
 Pair = tuple[Any, Any]
 NONE: Pair = (1, 0)
@@ -186,5 +186,33 @@ def strict_binary(
             s.drop_flags(b, zf)
         else:
             s.cut(b, *backward_b((zlo, zhi), (alo, ahi), (blo, bhi)), zf)
+
+    return Rule(up, down)
+
+
+def same(p: Place) -> Rule:
+    """Return the rule of an operator that gives its argument."""
+    return strict_unary(p, lambda x: x, lambda z, x: z, p.node.type.limits)
+
+
+def with_nan(plain: Rule, i: int, may_be: tuple[int, ...], gives: float) -> Rule:
+    """Return the rule of an operator that may give a number if one of the arguments ``may_be`` is NaN."""
+    forward, backward = plain.forward, plain.backward
+    assert forward is not None
+    assert backward is not None
+
+    def up(D: list[Any]) -> Any:
+        lo, hi, flags = forward(D)
+        if any(D[j][2] & NAN for j in may_be):
+            lo, hi = (min(lo, gives), max(hi, gives)) if lo <= hi else (gives, gives)
+        return lo, hi, flags
+
+    def down(s: State) -> None:
+        lo, hi, flags = s.D[i]
+        if not lo <= gives <= hi or not any(s.D[j][2] & NAN for j in may_be):
+            backward(s)
+        elif not flags & NULL:
+            for j in may_be:
+                s.drop_flags(j, NAN)
 
     return Rule(up, down)

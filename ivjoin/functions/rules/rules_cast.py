@@ -8,7 +8,7 @@ from typing import Any
 from ivjoin.expr.nodes import is_met
 from ivjoin.expr.types import TICKS_PER_SECOND, Type
 from ivjoin.functions.rules.domain import NAN, NULL
-from ivjoin.functions.rules.rule import Place, Rule, strict_unary
+from ivjoin.functions.rules.rule import Place, Rule, same, strict_unary
 from ivjoin.functions.rules.rules_time import DAY, clock, stepwise
 from ivjoin.functions.rules.state import State
 from ivjoin.functions.rules.zones import clock_of
@@ -24,7 +24,7 @@ def cast(p: Place) -> Rule | None:
     if is_met(p.node) and t.kind != "string":
         return _met(p, t, u)
     if t == u and t.kind in HAVE_INTERVALS:
-        return _same(p)
+        return same(p)
     make = _CASTS.get((t.kind, u.kind), _converted)
     return make(p, t, u)
 
@@ -37,10 +37,6 @@ def _converted(p: Place, t: Type, u: Type) -> Rule:
     null = made.makes_null
     makes = None if null is None else lambda x: NULL if null(x) else 0
     return strict_unary(p, made.forward, made.back, u.limits, makes, made.nan == "error", None, made.nan == "null")
-
-
-def _same(p: Place, *_: Type) -> Rule:
-    return strict_unary(p, lambda x: x, lambda z, x: z, p.node.type.limits)
 
 
 # Truths

@@ -10,14 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from math import inf, nextafter, pi
-from typing import Any
 
 from ivjoin.expr.ordinal import ordinal_of, value_of
 from ivjoin.expr.types import FLOAT64
 from ivjoin.functions.rules.domain import NAN, NULL
-from ivjoin.functions.rules.rule import NONE, Maker, Pair, Place, Rule, strict_binary, strict_unary
+from ivjoin.functions.rules.rule import NONE, Maker, Pair, Place, Rule, strict_binary, strict_unary, with_nan
 from ivjoin.functions.rules.rules_float import ENTIRE
-from ivjoin.functions.rules.state import State
 from ivjoin.interval.machine import floats as m
 from ivjoin.interval.machine.bisection import first_true, last_true
 
@@ -262,7 +260,6 @@ def atan2(p: Place) -> Rule:
 
 def hypot(p: Place) -> Rule:
     """Return the rule of hypot, which rises with either magnitude; NaN with an infinity gives infinity."""
-    i, (a, b) = p.i, p.at
 
     def both(x: Pair, y: Pair) -> Pair:
         (s, t), (u, v) = m.abs_(x), m.abs_(y)
@@ -278,23 +275,7 @@ def hypot(p: Place) -> Rule:
         )  # fmt: skip
         return m.abs_rev(size, x) if size[0] <= size[1] else NONE
 
-    plain = strict_binary(p, both, back, back, ENTIRE)
-    forward, backward = plain.forward, plain.backward
-    assert forward is not None
-    assert backward is not None
-
-    def up(D: list[Any]) -> Any:
-        lo, hi, flags = forward(D)
-        return (lo if lo <= hi else inf, inf, flags) if flags & NAN else (lo, hi, flags)
-
-    def down(s: State) -> None:
-        if s.D[i][1] < inf or not (s.D[a][2] | s.D[b][2]) & NAN:
-            backward(s)
-        elif not s.D[i][2] & NULL:
-            s.drop_flags(a, NAN)
-            s.drop_flags(b, NAN)
-
-    return Rule(up, down)
+    return with_nan(strict_binary(p, both, back, back, ENTIRE), p.i, p.at, inf)
 
 
 HALF_PI = pi / 2

@@ -14,12 +14,12 @@ from ivjoin.interval.machine import decimals as d
 from ivjoin.interval.machine import integers as m
 
 __all__ = [
-    "abs_", "add", "decimal_div", "decimal_floor", "decimal_mul", "decimal_sum", "intdiv", "mod", "mul", "neg", "pmod",
-    "round_", "sub",
+    "abs_", "add", "decimal_div", "decimal_floor", "decimal_mul", "decimal_sum", "intdiv", "linear", "mod", "mul",
+    "neg", "pmod", "round_", "sub",
 ]  # fmt: skip
 
 
-def _linear(p: Place, sign: int) -> Rule:
+def linear(p: Place, sign: int) -> Rule:
     """Return ``a + b`` or ``a - b``, written out because most conditions consist of these."""
     i, (a, b) = p.i, p.at
     least, most = p.node.type.limits
@@ -68,11 +68,11 @@ def _linear(p: Place, sign: int) -> Rule:
 
 
 def add(p: Place) -> Rule | None:
-    return _linear(p, 1) if _alike(p) else None
+    return linear(p, 1) if _alike(p) else None
 
 
 def sub(p: Place) -> Rule | None:
-    return _linear(p, -1) if _alike(p) else None
+    return linear(p, -1) if _alike(p) else None
 
 
 def _alike(p: Place) -> bool:
@@ -167,7 +167,7 @@ def decimal_sum(sign: int) -> Maker:
         scale = max(s.scale, u.scale)
         limits = t.limits
         if s.scale == u.scale == t.scale:
-            return _linear(p, sign)
+            return linear(p, sign)
         if t.scale > scale:
             return None
         j, k, unit = 10 ** (scale - s.scale), sign * 10 ** (scale - u.scale), 10 ** (scale - t.scale)

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import math
 from math import inf
-from typing import Any
 
-from ivjoin.functions.rules.domain import NAN, NULL
-from ivjoin.functions.rules.rule import NONE, Pair, Place, Rule, strict_binary, strict_unary
+from ivjoin.functions.rules.rule import NONE, Pair, Place, Rule, strict_binary, strict_unary, with_nan
 from ivjoin.functions.rules.rules_float import ENTIRE
 from ivjoin.functions.rules.rules_function import lower, preimage, upper
-from ivjoin.functions.rules.state import State
 from ivjoin.interval.machine import floats as m
 
 __all__ = ["pow_"]
@@ -31,27 +28,8 @@ def pow_(p: Place) -> Rule:
         n = exponent.params[0]
         if n == n and abs(n) <= 64 and n == int(n) and n > 0:
             return _whole_power(Place(p.node, p.i, p.at[:1]), int(n))
-    i, (a, b) = p.i, p.at
-    plain = strict_binary(p, _general, _base_from, None, ENTIRE, _general_nan)
-    forward, backward = plain.forward, plain.backward
-    assert forward is not None
-    assert backward is not None
-
     # NaN to the power of 0 is 1.
-    def up(D: list[Any]) -> Any:
-        lo, hi, flags = forward(D)
-        if D[a][2] & NAN:
-            lo, hi = (min(lo, 1.0), max(hi, 1.0)) if lo <= hi else (1.0, 1.0)
-        return lo, hi, flags
-
-    def down(s: State) -> None:
-        if not s.D[a][2] & NAN:
-            backward(s)
-        elif not s.D[i][2] & NULL:
-            s.drop_flags(a, NAN)
-            s.drop_flags(b, NAN)
-
-    return Rule(up, down)
+    return with_nan(strict_binary(p, _general, _base_from, None, ENTIRE, _general_nan), p.i, p.at[:1], 1.0)
 
 
 def _whole_power(p: Place, n: int) -> Rule:

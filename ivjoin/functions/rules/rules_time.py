@@ -11,7 +11,7 @@ from typing import Any
 
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.types import TICKS_PER_SECOND
-from ivjoin.functions.rules.rule import Maker, Pair, Place, Rule, strict_binary, strict_unary
+from ivjoin.functions.rules.rule import Maker, Pair, Place, Rule, same, strict_binary, strict_unary
 from ivjoin.functions.rules.rules_integer import add, sub
 from ivjoin.functions.rules.zones import Clock, clock_of
 from ivjoin.interval.machine import integers as m
@@ -26,8 +26,8 @@ from ivjoin.interval.machine.calendar import (
 )
 
 __all__ = [
-    "DAY", "add_days", "add_months", "clock", "date_diff", "date_trunc", "duration_mul", "extract", "first_day",
-    "same", "scaled", "since_epoch", "stepwise", "sum_", "trunc_date",
+    "DAY", "add_months", "bucketed", "clock", "date_trunc", "extract", "first_day", "scaled", "since_epoch", "stepwise",
+    "sum_", "trunc_date",
 ]  # fmt: skip
 
 Step = Callable[[int], int]
@@ -63,6 +63,18 @@ def floored(p: Place, width: int) -> Rule:
     return strict_unary(
         p, lambda x: (x[0] // width, x[1] // width), lambda z, x: (z[0] * width, z[1] * width + width - 1),
         p.node.type.limits,
+    )  # fmt: skip
+
+
+def bucketed(p: Place, width: int, phase: int = 0) -> Rule:
+    """Return the rule of the start of the bucket; ``phase`` is the start of one."""
+
+    def start(v: int) -> int:
+        return v - (v - phase) % width
+
+    return strict_unary(
+        p, lambda x: (start(x[0]), start(x[1])),
+        lambda z, x: (z[0] + (phase - z[0]) % width, start(z[1]) + width - 1), p.node.type.limits,
     )  # fmt: skip
 
 
@@ -150,25 +162,6 @@ def _roughly_moved(p: Place, sign: int, slack: int) -> Rule:
         return turned((z[0] - a[1] - slack, z[1] - a[0] + slack))
 
     return strict_binary(p, up, back_a, back_b, p.node.type.limits)
-
-
-def add_days(p: Place) -> Rule:
-    lo, hi = p.node.type.limits
-    return strict_binary(
-        p, lambda a, b: (a[0] + b[0], a[1] + b[1]), lambda z, b, a: (z[0] - b[1], z[1] - b[0]),
-        lambda z, a, b: (z[0] - a[1], z[1] - a[0]), (lo, hi),
-    )  # fmt: skip
-
-
-def date_diff(p: Place) -> Rule:
-    return strict_binary(
-        p, lambda a, b: (a[0] - b[1], a[1] - b[0]), lambda z, b, a: (z[0] + b[0], z[1] + b[1]),
-        lambda z, a, b: (a[0] - z[1], a[1] - z[0]), p.node.type.limits,
-    )  # fmt: skip
-
-
-def duration_mul(p: Place) -> Rule:
-    return strict_binary(p, m.mul, m.mul_rev, m.mul_rev, p.node.type.limits)
 
 
 # Months
@@ -262,12 +255,7 @@ def date_trunc(p: Place) -> Rule | None:
     c = clock(node, 1)
     if unit in _TICK_UNITS or (unit in _LOCAL_UNITS and c.fixed is not None and c.fixed % _LOCAL_UNITS[unit] == 0):
         width = per // _TICK_UNITS[unit] if unit in _TICK_UNITS else per * _LOCAL_UNITS[unit]
-        if width <= 1:
-            return strict_unary(p, lambda x: x, lambda z, x: z, node.type.limits)
-        return strict_unary(
-            p, lambda x: (x[0] // width * width, x[1] // width * width),
-            lambda z, x: (-(-z[0] // width) * width, z[1] // width * width + width - 1), node.type.limits,
-        )  # fmt: skip
+        return same(p) if width <= 1 else bucketed(p, width)
     if unit in _LOCAL_UNITS:
         seconds = _LOCAL_UNITS[unit]
 
@@ -301,10 +289,6 @@ def since_epoch(target: int) -> Maker:
         return floored(p, per // target) if per >= target else scaled(p, target // per)
 
     return make
-
-
-def same(p: Place) -> Rule:
-    return strict_unary(p, lambda x: x, lambda z, x: z, p.node.type.limits)
 
 
 _FIELDS = {

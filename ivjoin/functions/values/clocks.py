@@ -24,7 +24,7 @@ from ivjoin.functions.records import direction
 from ivjoin.functions.records.record import BOTH_WAYS, NO_ORDER, NOT_LINEAR, Absent, Meaning, Operator, call, one
 from ivjoin.functions.records.writing import ATOM, Arg, called
 from ivjoin.functions.rules.rule import Place, Rule, strict_unary
-from ivjoin.functions.rules.rules_time import clock
+from ivjoin.functions.rules.rules_time import bucketed, clock
 
 __all__ = ["OPERATORS", "SPELLINGS"]
 
@@ -96,18 +96,6 @@ def _bucket_exact(node: Node, _: Consts) -> Kernel:
         return r.astype(x.dtype, copy=False), low  # only the least times wrap
 
     return checked(bucket)
-
-
-def _bucket_bounds(p: Place) -> Rule:
-    width, phase = p.node.params
-
-    def start(v: int) -> int:
-        return v - (v - phase) % width
-
-    return strict_unary(
-        p, lambda x: (start(x[0]), start(x[1])),
-        lambda z, x: (z[0] + (phase - z[0]) % width, start(z[1]) + width - 1), p.node.type.limits,
-    )  # fmt: skip
 
 
 # -- CAST(x AS TIME) -----------------------------------------------------------------------------------------------
@@ -266,7 +254,7 @@ def _digits(value: Node, width: int) -> Node:
 
 OPERATORS = (
     Operator(
-        "time_bucket", {"time": Meaning(_bucket_exact, _bucket_bounds)},
+        "time_bucket", {"time": Meaning(_bucket_exact, lambda p: bucketed(p, *p.node.params))},
         ("time_bucket(INTERVAL 15 MINUTES, l.t)", "time_bucket(INTERVAL 1 WEEK, l.d)",
          "time_bucket(INTERVAL 7 SECONDS, l.t, INTERVAL 3 SECONDS)"),
         _bucket_text, direction.rises, _CUT, calls=(call("time_bucket", 2, 3, _bucket),), sympy=_NO_TIME,

@@ -13,10 +13,13 @@ from ivjoin.expr.build.strings import constant_text
 from ivjoin.expr.kernels import times as ops_time
 from ivjoin.expr.literals import is_literal, literal
 from ivjoin.expr.words import string_text
-from ivjoin.functions.records import direction, linear
+from ivjoin.functions.records import direction
+from ivjoin.functions.records import linear as forms
 from ivjoin.functions.records.record import Absent, Build, Call, Meaning, Operator, call, one
 from ivjoin.functions.records.writing import ADD, ATOM, Arg, Node, Written, called, infix, written_call
 from ivjoin.functions.rules import rules_time
+from ivjoin.functions.rules.rule import same
+from ivjoin.functions.rules.rules_integer import linear
 
 __all__ = ["OPERATORS", "SPELLINGS", "extracted"]
 
@@ -69,7 +72,7 @@ def _since_epoch(name: str, ticks: int) -> Operator:
     make = getattr(chrono, name)
     return Operator(
         name, {"time": Meaning(ops_time.since_epoch(ticks), rules_time.since_epoch(ticks))}, (f"{name}(l.t)",),
-        called(name), direction.rises, linear.SINCE_EPOCH,
+        called(name), direction.rises, forms.SINCE_EPOCH,
         calls=(_zoned(name, lambda x, zone: make(x, _zone_of(x, zone))),), sympy=_NO_TIME,
     )
 
@@ -116,9 +119,9 @@ def _with_unit(make: Callable[[str, Node, str], Node], what: str) -> Build:
 
 OPERATORS = (
     Operator(
-        "add_days", {"time": Meaning(ops_time.add_days, rules_time.add_days)},
+        "add_days", {"time": Meaning(ops_time.add_days, lambda p: linear(p, 1))},
         ("date_add(l.d, r.n)", "l.d + INTERVAL 3 DAYS", "l.d - INTERVAL 3 DAYS"),
-        _moved("DAY", "date_add"), direction.add_days, linear.DAYS,
+        _moved("DAY", "date_add"), direction.add_days, forms.DAYS,
         calls=(call("date_add dateadd", 2, 2, lambda a, z: chrono.add_days(a[0], a[1], z)),), sympy=_NO_TIME,
     ),
     Operator(
@@ -128,8 +131,8 @@ OPERATORS = (
         calls=(call("add_months", 2, 2, lambda a, z: chrono.add_months(a[0], a[1], z)),), sympy=_NO_TIME,
     ),
     Operator(
-        "date_diff", {"time": Meaning(ops_time.date_diff, rules_time.date_diff)}, ("datediff(l.d, r.e)",),
-        infix("-", ADD), direction.date_diff, linear.DAYS,
+        "date_diff", {"time": Meaning(ops_time.date_diff, lambda p: linear(p, -1))}, ("datediff(l.d, r.e)",),
+        infix("-", ADD), direction.date_diff, forms.DAYS,
         calls=(call("datediff date_diff", 2, 2, lambda a, z: build.days_apart(a[0], a[1], z)),), sympy=_NO_TIME,
     ),
     Operator(
@@ -149,8 +152,8 @@ OPERATORS = (
     _since_epoch("unix_millis", 1_000),
     _since_epoch("unix_micros", 1_000_000),
     Operator(
-        "unix_date", {"time": Meaning(ops_time.unix_date, rules_time.same)}, ("unix_date(l.d)",),
-        called("unix_date"), direction.rises, linear.SAME, calls=(_zoned("unix_date", chrono.unix_date),),
+        "unix_date", {"time": Meaning(ops_time.unix_date, same)}, ("unix_date(l.d)",),
+        called("unix_date"), direction.rises, forms.SAME, calls=(_zoned("unix_date", chrono.unix_date),),
         sympy=_NO_TIME,
     ),
     Operator(
