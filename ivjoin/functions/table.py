@@ -15,7 +15,8 @@ from ivjoin.functions.records.record import Absent, Call, Meaning, Operator
 from ivjoin.functions.values import clocks, nested, patterns, spans, texts, times
 
 __all__ = [
-    "FAMILIES", "FUNCTIONS", "OPERATORS", "direction_of", "kind_of", "linear_of", "meaning_of", "operator_of",
+    "FAMILIES", "FUNCTIONS", "OPERATORS", "direction_of", "kind_of", "linear_of", "meaning_of", "never_errs",
+    "operator_of", "passes_null",
 ]  # fmt: skip
 
 FAMILIES: Final = {
@@ -54,6 +55,18 @@ def meaning_of(node: Node) -> Meaning | None:
     if operator is None:
         return None
     return operator.meanings.get("*") or operator.meanings.get(kind_of(node))
+
+
+def never_errs(node: Node) -> bool:
+    """Return whether no values of the arguments' types give an error of the node itself."""
+    meaning = meaning_of(node)
+    return node.op in ("column", "literal") or (meaning is not None and meaning.never_errs(node))
+
+
+def passes_null(node: Node) -> bool:
+    """Return whether the node is NULL exactly where an argument is, and has an error where one has."""
+    operator = operator_of(node)
+    return operator is not None and operator.passes_null(node)
 
 
 def direction_of(node: Node) -> DirectionRule | None:

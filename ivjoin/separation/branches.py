@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from ivjoin.expr.nodes import COMPARISONS, Node, make
 from ivjoin.expr.ordinal import has_ordinal
 from ivjoin.expr.types import BOOL, FLOAT64, Type
+from ivjoin.functions.table import passes_null
 from ivjoin.separation.float_bounds import plus_constant, shift
 from ivjoin.separation.linear import BOTH_SIDES, Forms
 from ivjoin.separation.normal import flattened, is_literal
@@ -25,12 +26,6 @@ __all__ = ["Branch", "alternatives_of", "compared_by_branch", "either", "hull", 
 _TRUE = make("literal", (), (True,), BOOL)
 _MOST_BRANCHES = 16
 _STRICT_COMPARISONS = COMPARISONS - {"eq_null_safe"}
-#: Operators that are NULL only if an argument is; all but AND and OR are NULL whenever one is.
-_STRICT = frozenset({
-    "add", "sub", "mul", "div", "neg", "abs", "cast", "date_diff", "add_days", "whole_units", "months_apart", "intdiv",
-    "floor", "ceil", "round", "bround", "and", "or", "not",
-}) | _STRICT_COMPARISONS  # fmt: skip
-
 
 @dataclass(frozen=True, slots=True)
 class Branch:
@@ -92,7 +87,8 @@ def _null_cases(forms: Forms, e: Node) -> list[Node] | None:
         return []
     if forms.sides(e) != BOTH_SIDES:
         return [make("is_null", (e,), (), BOOL)]
-    if e.op not in _STRICT:
+    # AND and OR are NULL only if an argument is.
+    if e.op not in ("and", "or") and not passes_null(e):
         return None
     out: list[Node] = []
     for a in e.args:
@@ -148,7 +144,7 @@ def present_in(conjuncts: Iterable[Node]) -> set[Node]:
         n = stack.pop()
         if n not in out:
             out.add(n)
-            stack += n.args if n.op in _STRICT - {"and", "or"} else ()
+            stack += n.args if passes_null(n) else ()
     return out
 
 

@@ -23,12 +23,12 @@ from ivjoin.conditions import scalar
 from ivjoin.conditions.evaluate import evaluate
 from ivjoin.conditions.text import to_text
 from ivjoin.expr import Scope, build
-from ivjoin.expr.nodes import Node, columns_of
+from ivjoin.expr.nodes import Node, columns_of, walk
 from ivjoin.expr.types import Type
 from ivjoin.functions.records import direction
 from ivjoin.functions.records.record import Absent, Operator
 from ivjoin.functions.rules.rule import same, strict_unary
-from ivjoin.functions.table import FUNCTIONS, OPERATORS, kind_of
+from ivjoin.functions.table import FUNCTIONS, OPERATORS, kind_of, never_errs, passes_null
 from ivjoin.propagation import Direction, Dom, Outcome, contract_nodes, forward, frontier, ordering
 from ivjoin.separation.linear import Forms
 
@@ -143,6 +143,29 @@ def test_the_exact_value_lies_inside_the_interval(operator: Operator, text: str,
         dom = forward(node, known)
         assert value in dom, f"{value!r} of {shown(row)} is not in {dom}, from {shown(known)}"
     assert tried or node.type.kind == "opaque"
+
+
+def masks(node: Node, given: list[dict[Node, Any]]) -> list[tuple[bool, bool]]:
+    """Whether each row is NULL, and whether it has an error."""
+    columns = {c.params: array_of([row[c] for row in given], c.type) for c in columns_of(node)}
+    (v,) = evaluate([node], lambda side, name: columns[side, name], len(given))
+    n = len(given)
+    nulls = [False] * n if v.valid is None else (~v.valid).tolist()
+    return list(zip(nulls, [False] * n if v.error is None else v.error.tolist(), strict=True))
+
+
+@pytest.mark.parametrize("operator, text, node", WRITTEN)
+def test_nulls_and_errors_are_as_the_record_says(operator: Operator, text: str, node: Node) -> None:
+    given = rows(node, 120, "nulls")
+    for n in walk(node):
+        if not n.args:
+            continue
+        for own, *args in zip(masks(n, given), *(masks(a, given) for a in n.args), strict=True):
+            null, errs = any(a[0] for a in args), any(a[1] for a in args)
+            if passes_null(n):
+                assert own[1] >= errs, f"{n} has no error, and an argument has one"
+                assert errs or own[1] or own[0] == null, f"{n} is {'' if own[0] else 'not '}NULL for {args}"
+            assert not (never_errs(n) and own[1]) or errs, f"{n} has an error of its own"
 
 
 @pytest.mark.parametrize("operator, text, node", WRITTEN)

@@ -15,7 +15,7 @@ from ivjoin.expr.literals import is_literal
 from ivjoin.expr.nodes import Node, make
 from ivjoin.expr.words import type_text
 from ivjoin.functions.records.direction import Direction
-from ivjoin.functions.records.record import NOT_LINEAR, Build, Call, Meaning, Operator, call
+from ivjoin.functions.records.record import NOT_LINEAR, Build, Call, Meaning, Operator, call, never
 from ivjoin.functions.records.writing import Arg, written_call
 from ivjoin.functions.rules.domain import Dom, may_null, with_null
 from ivjoin.functions.rules.rule import Place, Rule
@@ -83,7 +83,7 @@ OPERATORS = (
             call("try_multiply", 2, 2, _tried(arith.mul)),
             call("try_divide", 2, 2, _tried(arith.div)),
             call("try_mod", 2, 2, _tried(arith.mod)),
-        ), warns=False,
+        ), warns=False, passes_null=never,
     ),
 )  # fmt: skip
 SPELLINGS: tuple[Call, ...] = ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ivjoin.expr import build
 from ivjoin.expr.kernels.casts import cast_rule
+from ivjoin.expr.nodes import is_met
 from ivjoin.expr.types import (
     BINARY,
     BOOL,
@@ -32,6 +33,15 @@ def _cast(n: Node, arg: Arg) -> tuple[str, int]:
     return f"CAST({arg(0)} AS {type_text(n.type)})", ATOM
 
 
+def _never_errs(n: Node) -> bool:
+    s, t = n.args[0].type, n.type
+    if is_met(n):
+        return True
+    if s.kind == t.kind == "int":
+        return t.limits[0] <= s.limits[0] and s.limits[1] <= t.limits[1]
+    return t.kind == "float" and s.kind in ("int", "float", "decimal", "bool")
+
+
 def _to(names: str, t: Type) -> Call:
     return call(names, 1, 1, lambda a, z: build.cast(a[0], t, z))
 
@@ -40,12 +50,13 @@ _NO_TEXT = "the interval rules do not follow a range of strings through a cast"
 
 OPERATORS = (
     Operator(
-        "cast", {"*": Meaning(cast_rule, rules_cast.cast, _NO_TEXT, _NO_TEXT)},
+        "cast", {"*": Meaning(cast_rule, rules_cast.cast, _NO_TEXT, _NO_TEXT, _never_errs)},
         ("CAST(l.a AS INT)", "CAST(l.x AS BIGINT)", "CAST(l.a AS DOUBLE)", "CAST(l.x AS FLOAT)", "CAST(l.p AS INT)",
          "CAST(l.a AS DECIMAL(12, 2))", "CAST(l.x AS DECIMAL(9, 3))", "CAST(l.p AS DECIMAL(6, 1))", "CAST(l.k AS INT)",
          "CAST(l.a AS BOOLEAN)", "CAST(l.t AS DATE)", "CAST(l.d AS TIMESTAMP)", "CAST(l.t AS BIGINT)",
          "CAST(l.s AS INT)", "CAST(l.a AS STRING)"),
         _cast, direction.cast, linear.CAST, sympy=Absent("SymPy does not have data types"), warns=True,
+        passes_null=lambda n: (n.args[0].type.kind, n.type.kind) != ("float", "decimal"),  # NaN is NULL
     ),
 )  # fmt: skip
 SPELLINGS = (

@@ -6,7 +6,7 @@ from ivjoin.expr import build
 from ivjoin.expr.kernels import truth as ops_truth
 from ivjoin.expr.types import FLOAT32, FLOAT64
 from ivjoin.functions.records import direction, linear
-from ivjoin.functions.records.record import ANY, NOT_LINEAR, Absent, Meaning, Operator, call
+from ivjoin.functions.records.record import ANY, NOT_LINEAR, Absent, Operator, call, never, quiet
 from ivjoin.functions.records.writing import ATOM, Arg, Node, called
 from ivjoin.functions.rules import rules_choice
 
@@ -28,35 +28,37 @@ def _nanvl(a: list[Node], zone: str) -> Node:
     return build.if_(build.is_nan(x), y, x)
 
 
-_EXTREME_GAP = "the interval rules do not follow Boolean arguments"
+_GAP = "the interval rules do not follow Boolean arguments"
 
 OPERATORS = (
     Operator(
-        "case", {"*": Meaning(ops_truth.case, rules_choice.case)},
+        "case", {"*": quiet(ops_truth.case, rules_choice.case)},
         ("CASE WHEN l.a < 3 THEN r.b ELSE l.a END", "CASE WHEN l.k THEN l.x WHEN r.o THEN r.y ELSE NULL END",
          "CASE WHEN l.a < 3 THEN l.k ELSE r.o END", "CASE WHEN l.a < 3 THEN l.s ELSE r.u END"),
         _case, Absent("the chosen branch may change in either direction"), NOT_LINEAR,
-        lambda a, z: build.case(_pairs(a[:-1]), a[-1], z), sympy="Piecewise", warns=False,
+        lambda a, z: build.case(_pairs(a[:-1]), a[-1], z), sympy="Piecewise", warns=False, passes_null=never,
         calls=(call("if iff", 3, 3, lambda a, z: build.if_(a[0], a[1], a[2], z)),),
     ),
     Operator(
-        "coalesce", {"*": Meaning(ops_truth.coalesce, rules_choice.coalesce)},
+        "coalesce", {"*": quiet(ops_truth.coalesce, rules_choice.coalesce)},
         ("coalesce(l.a, r.b, 0)", "coalesce(l.x, r.y)", "coalesce(l.k, r.o)", "coalesce(l.s, r.u)"),
         called("coalesce"), direction.coalesce, linear.ONE_OF, lambda a, z: build.coalesce(*a, zone=z),
         calls=(call("coalesce", 1, ANY, lambda a, z: build.coalesce(*a, zone=z)),),
-        sympy=Absent("SymPy does not have NULL"), warns=False,
+        sympy=Absent("SymPy does not have NULL"), warns=False, passes_null=never,
     ),
     Operator(
-        "least", {"*": Meaning(ops_truth.extreme(False), rules_choice.extreme(False), _EXTREME_GAP, _EXTREME_GAP)},
+        "least", {"*": quiet(ops_truth.extreme(False), rules_choice.extreme(False), _GAP, _GAP)},
         ("least(l.a, r.b)", "least(l.x, r.y, 1D)", "least(l.t, r.v)", "least(l.k, r.o)"),
         called("least"), direction.all_, linear.ONE_OF, lambda a, z: build.least(*a, zone=z),
         calls=(call("least", 2, ANY, lambda a, z: build.least(*a, zone=z)),), sympy="Min", warns=False,
+        passes_null=never,
     ),
     Operator(
-        "greatest", {"*": Meaning(ops_truth.extreme(True), rules_choice.extreme(True), _EXTREME_GAP, _EXTREME_GAP)},
+        "greatest", {"*": quiet(ops_truth.extreme(True), rules_choice.extreme(True), _GAP, _GAP)},
         ("greatest(l.a, r.b)", "greatest(l.x, r.y, 1D)", "greatest(l.t, r.v)", "greatest(l.k, r.o)"),
         called("greatest"), direction.all_, linear.ONE_OF, lambda a, z: build.greatest(*a, zone=z),
         calls=(call("greatest", 2, ANY, lambda a, z: build.greatest(*a, zone=z)),), sympy="Max", warns=False,
+        passes_null=never,
     ),
 )  # fmt: skip
 SPELLINGS = (

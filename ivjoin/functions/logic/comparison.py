@@ -8,7 +8,7 @@ from ivjoin.expr.kernels.truth import in_
 from ivjoin.expr.words import literal_text
 from ivjoin.functions.records import direction
 from ivjoin.functions.records.direction import DirectionRule
-from ivjoin.functions.records.record import BOTH_WAYS, NO_NUMBER, Absent, Meaning, Operator, call
+from ivjoin.functions.records.record import BOTH_WAYS, NO_NUMBER, Absent, Operator, call, never, quiet
 from ivjoin.functions.records.writing import ADD, COMPARE, Arg, Node, infix
 from ivjoin.functions.rules import rules_compare
 
@@ -21,9 +21,10 @@ def _comparison(name: str, symbol: str, node: str, direction: DirectionRule | Ab
 
     sides = (("a", "b"), ("x", "y"), ("p", "q"), ("s", "u"), ("t", "v"), ("k", "o"))
     return Operator(
-        name, {"*": Meaning(compare_rule, rules_compare.comparison)},
+        name, {"*": quiet(compare_rule, rules_compare.comparison)},
         tuple(f"l.{a} {symbol} r.{b}" for a, b in sides),
         infix(symbol, COMPARE), direction, NO_NUMBER, make, node, sympy=sympy, warns=False,
+        passes_null=lambda n: n.op != "eq_null_safe",
     )  # fmt: skip
 
 
@@ -40,10 +41,11 @@ OPERATORS = (
     _comparison("ge", ">=", "GTE", direction.more, "Ge"),
     _comparison("eq_null_safe", "<=>", "NullSafeEQ", BOTH_WAYS, Absent("SymPy does not have NULL")),
     Operator(
-        "in", {"*": Meaning(in_, rules_compare.in_)},
+        "in", {"*": quiet(in_, rules_compare.in_)},
         ("l.a IN (1, 5, 9)", "l.x IN (0.5D, 2D)", "l.s IN ('a', 'bc')",
          "l.d IN (DATE '2024-01-31', DATE '2024-02-29')"),
         _in, BOTH_WAYS, NO_NUMBER, lambda a, z: build.in_(a[0], a[1:], z), sympy="Contains", warns=False,
+        passes_null=never,
     ),
 )  # fmt: skip
 SPELLINGS = (call("equal_null", 2, 2, lambda a, z: build.eq_null_safe(a[0], a[1], z)),)

@@ -11,7 +11,7 @@ from ivjoin.expr.kernels import integers as ops_integer
 from ivjoin.expr.kernels import times as ops_time
 from ivjoin.expr.nodes import Node
 from ivjoin.functions.records import direction, linear
-from ivjoin.functions.records.record import NOT_LINEAR, Absent, Meaning, Operator, call, one
+from ivjoin.functions.records.record import NOT_LINEAR, Absent, Meaning, Operator, call, one, quiet
 from ivjoin.functions.records.writing import ADD, ATOM, MUL, UNARY, Arg, by_width, called, infix, narrowed
 from ivjoin.functions.rules import rules_float, rules_integer, rules_time
 
@@ -30,7 +30,7 @@ OPERATORS = (
         "add",
         {
             "int": Meaning(ops_integer.arith, rules_integer.add),
-            "float": Meaning(ops_float.binary(np.add), rules_float.add),
+            "float": quiet(ops_float.binary(np.add), rules_float.add),
             "decimal": Meaning(ops_decimal.sum_(ops_decimal.plus), rules_integer.decimal_sum(1)),
             "time": Meaning(ops_time.sum_, rules_time.sum_),
         },
@@ -42,7 +42,7 @@ OPERATORS = (
         "sub",
         {
             "int": Meaning(ops_integer.arith, rules_integer.sub),
-            "float": Meaning(ops_float.binary(np.subtract), rules_float.sub),
+            "float": quiet(ops_float.binary(np.subtract), rules_float.sub),
             "decimal": Meaning(ops_decimal.sum_(ops_decimal.minus), rules_integer.decimal_sum(-1)),
             "time": Meaning(ops_time.sum_, rules_time.sum_),
         },
@@ -54,7 +54,7 @@ OPERATORS = (
         "mul",
         {
             "int": Meaning(ops_integer.arith, rules_integer.mul),
-            "float": Meaning(ops_float.binary(np.multiply), rules_float.mul),
+            "float": quiet(ops_float.binary(np.multiply), rules_float.mul),
             "decimal": Meaning(ops_decimal.mul, rules_integer.decimal_mul),
             "time": Meaning(ops_time.scaled, rules_integer.mul),
         },
@@ -111,7 +111,7 @@ OPERATORS = (
         "neg",
         {
             "int": Meaning(ops_integer.arith, rules_integer.neg),
-            "float": Meaning(ops_float.unary_(np.negative), rules_float.neg),
+            "float": quiet(ops_float.unary_(np.negative), rules_float.neg),
             "decimal": Meaning(ops_decimal.magnitude(lambda v: -v), rules_integer.neg),
             "time": Meaning(ops_time.span, rules_integer.neg),
         },
@@ -123,7 +123,7 @@ OPERATORS = (
         "abs",
         {
             "int": Meaning(ops_integer.arith, rules_integer.abs_),
-            "float": Meaning(ops_float.unary_(np.abs), rules_float.abs_),
+            "float": quiet(ops_float.unary_(np.abs), rules_float.abs_),
             "decimal": Meaning(ops_decimal.magnitude(np.abs), rules_integer.abs_),
             "time": Meaning(ops_time.span, rules_integer.abs_),
         },
@@ -133,7 +133,7 @@ OPERATORS = (
     ),
     Operator(
         "sign",
-        {"float": Meaning(ops_float.unary_(ops_float.sign), rules_float.sign)}, ("sign(l.x)",),
+        {"float": quiet(ops_float.unary_(ops_float.sign), rules_float.sign)}, ("sign(l.x)",),
         called("sign"), direction.rises, NOT_LINEAR,
         lambda a, z: numeric.sign(a[0]), calls=(one("sign signum", numeric.sign),), sympy="sign",
     ),

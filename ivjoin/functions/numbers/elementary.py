@@ -17,7 +17,20 @@ from ivjoin.expr.literals import literal
 from ivjoin.expr.nodes import Node
 from ivjoin.functions.records import direction
 from ivjoin.functions.records.direction import DirectionRule
-from ivjoin.functions.records.record import BOTH_WAYS, LIBRARY, NOT_LINEAR, Absent, Build, Meaning, Operator, call, one
+from ivjoin.functions.records.record import (
+    BOTH_WAYS,
+    LIBRARY,
+    NOT_LINEAR,
+    Absent,
+    Build,
+    Meaning,
+    Operator,
+    always,
+    call,
+    never,
+    one,
+    quiet,
+)
 from ivjoin.functions.records.writing import called
 from ivjoin.functions.rules.domain import NAN
 from ivjoin.functions.rules.rule import Maker
@@ -51,8 +64,9 @@ def _function(
     exact = ops_float.unary_(f) if pole is None else ops_float.logarithm(f, pole)
     build = _made(name)
     return Operator(
-        name, {"float": Meaning(exact, bounds)}, (f"{name}(l.x)",),
+        name, {"float": quiet(exact, bounds)}, (f"{name}(l.x)",),
         called(name), direction, NOT_LINEAR, build, calls=(call(name, 1, 1, build),), sympy=sympy,
+        passes_null=always if pole is None else never,
     )  # fmt: skip
 
 

@@ -20,7 +20,7 @@ from ivjoin.expr.build.strings import constant_int
 from ivjoin.expr.kernels.cells import Cell, Consts, Kernel, combined, rows
 from ivjoin.expr.nodes import Node, make
 from ivjoin.expr.types import BINARY, INT32, INT64, STRING, Type, duration, timestamp
-from ivjoin.functions.records.record import ANY, NOT_LINEAR, Absent, Call, Meaning, Operator, call, of_texts, one
+from ivjoin.functions.records.record import ANY, NOT_LINEAR, Absent, Call, Meaning, Operator, call, never, of_texts, one
 from ivjoin.functions.records.rowwise import by_row, listed
 from ivjoin.functions.records.writing import Written, called
 
@@ -171,7 +171,7 @@ def _hash(name: str, functions: dict[str, Callable[[Any, int], int]], t: Type) -
     return Operator(
         name, {"*": Meaning(_hashing(functions, t.bits), _SCATTERED)},
         (f"{name}(l.a, r.u)", f"{name}(l.x, l.d, r.t, r.k, l.p, l.f)", f"{name}(l.n)"), called(name),
-        _SCATTERED, NOT_LINEAR, calls=(call(name, 1, ANY, build),), warns=False,
+        _SCATTERED, NOT_LINEAR, calls=(call(name, 1, ANY, build),), warns=False, passes_null=never,
     )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from ivjoin.expr.kernels import floats as ops_float
 from ivjoin.expr.kernels.rounding import round_rule
 from ivjoin.expr.nodes import Node
 from ivjoin.functions.records import direction, linear
-from ivjoin.functions.records.record import NOT_LINEAR, Absent, Meaning, Operator, call, one
+from ivjoin.functions.records.record import NOT_LINEAR, Absent, Meaning, Operator, call, one, quiet
 from ivjoin.functions.records.writing import Arg, Written, called, written_call
 from ivjoin.functions.rules import rules_float, rules_integer
 
@@ -77,11 +77,11 @@ OPERATORS = (
         calls=(call("bround", 1, 2, lambda a, z: numeric.bround(a[0], _digits(a, "bround"))),), warns=True,
     ),
     Operator(
-        "next_up", {"float": Meaning(ops_float.unary_(ops_float.neighbour(np.inf)), rules_float.neighbour(True))}, (),
+        "next_up", {"float": quiet(ops_float.unary_(ops_float.neighbour(np.inf)), rules_float.neighbour(True))}, (),
         _neighbour, direction.rises, NOT_LINEAR, sympy=_INNER, inner=True,
     ),
     Operator(
-        "next_down", {"float": Meaning(ops_float.unary_(ops_float.neighbour(-np.inf)), rules_float.neighbour(False))},
+        "next_down", {"float": quiet(ops_float.unary_(ops_float.neighbour(-np.inf)), rules_float.neighbour(False))},
         (), _neighbour, direction.rises, NOT_LINEAR, sympy=_INNER, inner=True,
     ),
 )  # fmt: skip

@@ -19,7 +19,7 @@ from ivjoin.functions.rules.rule import Maker
 
 __all__ = [
     "ANY", "BOTH_WAYS", "COLUMNS", "LIBRARY", "NOT_IN_SYMPY", "NOT_LINEAR", "NO_NUMBER", "NO_ORDER", "TEXT_BOUNDS",
-    "Absent", "Build", "Call", "Meaning", "Operator", "call", "of_texts", "one",
+    "Absent", "Build", "Call", "Meaning", "Operator", "always", "call", "never", "of_texts", "one", "quiet",
 ]  # fmt: skip
 
 ANY = 1 << 30
@@ -51,18 +51,32 @@ NOT_IN_SYMPY = Absent("SymPy does not have this function")
 TEXT_BOUNDS = Absent("the interval rules do not follow a range of strings through it")
 
 
+def always(n: Node) -> bool:
+    return True
+
+
+def never(n: Node) -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class Meaning:
     """The exact kernel and the interval rule of an operator, for arguments of one kind.
 
     ``exact(node, constants)`` returns the kernel. ``bounds`` is the rule; ``no_forward`` and ``no_backward`` are the
-    reasons for a missing direction.
+    reasons for a missing direction. ``never_errs``: whether no values of the arguments' types give an error.
     """
 
     exact: Exact
     bounds: Maker | Absent
     no_forward: str = ""
     no_backward: str = ""
+    never_errs: Callable[[Node], bool] = never
+
+
+def quiet(exact: Exact, bounds: Maker, no_forward: str = "", no_backward: str = "") -> Meaning:
+    """Return a meaning without errors of its own."""
+    return Meaning(exact, bounds, no_forward, no_backward, always)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,4 +119,5 @@ class Operator:
     calls: tuple[Call, ...] = ()  # the functions that are read as this
     sympy: str | Absent = field(default=NOT_IN_SYMPY)  # SymPy's class
     warns: bool | None = None  # numpy could warn about the kernel; None: only with floats
+    passes_null: Callable[[Node], bool] = always  # NULL exactly where an argument is, and an error where one has one
     inner: bool = False  # only bands create it, so that it has no text

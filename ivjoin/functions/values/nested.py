@@ -13,7 +13,18 @@ from ivjoin.expr.kernels.columns import load
 from ivjoin.expr.kernels.compare import comparer
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.words import quoted
-from ivjoin.functions.records.record import NO_NUMBER, NO_ORDER, NOT_LINEAR, Absent, Call, Meaning, Operator, call, one
+from ivjoin.functions.records.record import (
+    NO_NUMBER,
+    NO_ORDER,
+    NOT_LINEAR,
+    Absent,
+    Call,
+    Meaning,
+    Operator,
+    call,
+    never,
+    one,
+)
 from ivjoin.functions.records.writing import ATOM, Arg, called
 from ivjoin.functions.rules.domain import NULL
 from ivjoin.functions.rules.rule import Place, Rule
@@ -96,7 +107,7 @@ def _sort_key(node: Node, _: Consts) -> Kernel:
 OPERATORS = (
     Operator(
         "field", {"*": Meaning(_field, _UNSEEN)}, ("l.st.q", "l.st.inner.w", "l.st.name"),
-        _field_text, NO_ORDER, NOT_LINEAR, sympy=_NO_NESTED,
+        _field_text, NO_ORDER, NOT_LINEAR, sympy=_NO_NESTED, passes_null=never,
     ),
     Operator(
         "size", {"*": Meaning(_size, _size_rule)}, ("size(l.xs)", "size(l.mp)"),
@@ -108,6 +119,7 @@ OPERATORS = (
         ("array_contains(l.xs, r.a)", "array_contains(l.xs, 3)", "array_contains(l.ss, r.s)"),
         called("array_contains"), NO_ORDER, NO_NUMBER,
         calls=(call("array_contains", 2, 2, lambda a, z: nested.array_contains(a[0], a[1], z)),), sympy=_NO_NESTED,
+        passes_null=never,
     ),
     Operator(
         "sort_key", {"*": Meaning(_sort_key, _UNSEEN)},

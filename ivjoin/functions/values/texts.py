@@ -23,6 +23,7 @@ from ivjoin.functions.records.record import (
     call,
     of_texts,
     one,
+    quiet,
 )
 from ivjoin.functions.records.writing import ADD, ATOM, COMPARE, Arg, Node, Written, written_call
 from ivjoin.functions.rules import rules_text
@@ -116,7 +117,7 @@ def _padding(name: str, make: Callable[[Node, int, str], Node]) -> Call:
 
 OPERATORS = (
     Operator(
-        "like", {"*": Meaning(ops_strings.like, rules_text.like)}, ("l.s LIKE 'a%'", "l.s LIKE 'ab'", "l.s LIKE '%b_'"),
+        "like", {"*": quiet(ops_strings.like, rules_text.like)}, ("l.s LIKE 'a%'", "l.s LIKE 'ab'", "l.s LIKE '%b_'"),
         _like, NO_ORDER, NO_NUMBER, sympy=_NOT_A_TEXT,
     ),
     _compute("match_substring_regex", ("rlike(l.s, 'a+b')",), "rlike"),

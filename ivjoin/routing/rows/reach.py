@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ivjoin.expr.nodes import COMPARISONS, Node, is_met, walk
+from ivjoin.expr.nodes import Node, walk
 from ivjoin.expr.ordinal import has_ordinal
+from ivjoin.functions.table import never_errs, passes_null
 from ivjoin.outer.jointype import JoinType
 from ivjoin.plan.cutting import Offset, met_by
 from ivjoin.plan.join_plan import JoinPlan
@@ -125,37 +126,8 @@ def _axes(divided: int, terms: Sequence[BandTerm], surely: frozenset[Node]) -> I
             yield Axis(divided, node, low, high)
 
 
-# These never raise an error; neither does float arithmetic.
-_QUIET = COMPARISONS | {
-    "column", "literal", "and", "or", "not", "is_null", "is_nan", "coalesce", "case", "in", "least", "greatest",
-    "next_up", "next_down", "like",
-}  # fmt: skip
-_QUIET_FLOATS = frozenset({"add", "sub", "mul", "neg", "abs", "sqrt", "cbrt", "exp", "sign"})
-# If an argument raises an error or is null, so does or is the whole expression.
-_STRICT = frozenset({
-    "add", "sub", "mul", "div", "intdiv", "mod", "pmod", "neg", "abs", "sign", "floor", "ceil", "round", "bround",
-    "cast", "not", "eq", "ne", "lt", "le", "gt", "ge", "add_days", "add_months", "date_diff", "date_trunc",
-    "trunc_date", "unix_seconds", "unix_millis", "unix_micros", "unix_date", "extract",
-})  # fmt: skip
-
-
 def _may_err(root: Node) -> bool:
-    return any(not _is_quiet(n) for n in walk(root))
-
-
-def _is_quiet(n: Node) -> bool:
-    if n.op in _QUIET:
-        return True
-    if n.op == "cast":
-        (a,) = n.args
-        if is_met(n):
-            return True
-        if a.type.kind == "int" and n.type.kind == "int":
-            low, high = n.type.limits
-            least, most = a.type.limits
-            return bool(low <= least and most <= high)
-        return n.type.kind == "float" and a.type.kind in ("int", "float", "decimal", "bool")
-    return n.type.kind == "float" and n.op in _QUIET_FLOATS
+    return not all(map(never_errs, walk(root)))
 
 
 def _is_sure(n: Node, surely: frozenset[Node]) -> bool:
@@ -174,6 +146,6 @@ def _strict(plan: JoinPlan) -> set[Node]:
         if node.op == "eq_null_safe":
             # below these, a null argument can hide an error, and null <=> null is TRUE
             found.update(node.args)
-        elif deeper and node.op in _STRICT:
+        elif deeper and passes_null(node):
             stack += [(a, True) for a in node.args]
     return found

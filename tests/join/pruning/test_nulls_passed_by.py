@@ -63,3 +63,19 @@ def test_rows_are_those_of_duckdb(name: str, kind: str, how: str) -> None:
             readers = [t.to_reader(3 + seed) for t in tables]
             stream = ivjoin.band_join(*readers, condition=asked, how=how, left_order=order, right_order=order)
         assert ids(stream, how) == Counter(duck.pairs(*tables, how, asked)), (known, holes, falls)
+
+
+@pytest.mark.parametrize("condition, of_nan", [
+    ("coalesce(CAST(l.x - r.x AS DECIMAL(10, 2)) BETWEEN 0 AND 3, TRUE)", True),
+    ("coalesce(CAST(l.x - r.x AS DECIMAL(10, 2)), 0) BETWEEN 0 AND 1", True),
+    ("CAST(l.x - r.x AS DECIMAL(10, 2)) BETWEEN 0 AND 1", False),
+])  # fmt: skip
+def test_a_cast_of_nan_to_a_decimal_is_null(condition: str, of_nan: bool) -> None:
+    left = pa.table({"i": range(4), "x": [1.0, math.nan, 7.0, math.inf]})
+    right = pa.table({"j": range(3), "x": [1.0, 2.0, 100.0]})
+    got = ivjoin.band_join(left, right, condition=condition, allow_cross=True).read_all()
+    pairs = Counter(zip(got["i"].to_pylist(), got["j"].to_pylist(), strict=True))
+    assert {p: n for p, n in pairs.items() if p[0] in (1, 3)} == (
+        {(i, j): 1 for i in (1, 3) for j in range(3)} if of_nan else {}
+    )
+    assert pairs[0, 0] == 1
