@@ -173,11 +173,7 @@ def _wrap(t: Type, cell: Cell) -> Vector:
 
 
 def _finisher(t: Type, constant: bool) -> Callable[[Cell, int], Vector]:
-    if constant:
-        return lambda cell, n: _wrap(t, _spread(cell, n))
-    if t.kind == "decimal":
-        return lambda cell, n: _wrap(t, cell)
-    return lambda cell, n: Vector(cell[0], cell[1], cell[2])
+    return lambda cell, n: _wrap(t, _spread(cell, n) if constant else cell)
 
 
 def _spread(cell: Cell, n: int) -> Cell:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from ivjoin.expr import nodes
 from ivjoin.expr.nodes import LEFT, RIGHT, Node, walk
-from ivjoin.expr.words import literal_text, quoted, type_text
+from ivjoin.expr.words import literal_text, quoted
 from ivjoin.functions.records.writing import ATOM, UNARY
 from ivjoin.functions.table import operator_of
 
-__all__ = ["quoted", "to_text", "type_text"]
+__all__ = ["to_text"]
 
 
 def to_text(node: Node, level: int = 0) -> str:
@@ -37,6 +36,3 @@ def _text(n: Node, done: dict[Node, tuple[str, int]]) -> tuple[str, int]:
     if operator is None:
         return f"{n.op}({', '.join(arg(i) for i in range(len(n.args)))})", ATOM
     return operator.text(n, arg)
-
-
-nodes.to_text = to_text

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ivjoin import expr
+from ivjoin import conditions, expr
 from ivjoin.errors import IvjoinError, named
 from ivjoin.expr.literals import zone_named
 from ivjoin.expr.nodes import columns_of
@@ -79,7 +79,7 @@ def prune_row_groups(
     with opened(parquet_file) as file:
         ranges = ColumnRanges(file, "left")
         scope = expr.Scope(ranges.schema, pa.schema([]), params=params)
-        condition = expr.condition(predicate, scope, timezone=timezone)
+        condition = conditions.condition(predicate, scope, timezone=timezone)
         groups = ranges.groups_with_rows()
         if condition is None:
             return groups

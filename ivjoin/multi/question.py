@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
-from ivjoin import expr
+from ivjoin import conditions, expr
 from ivjoin.conditions.evaluate import check_supported
 from ivjoin.conditions.saved import check_expressions, damaged, flag
 from ivjoin.errors import ConditionError, IvjoinError, OptionError, OrderError, ProtocolError, SchemaError, came
@@ -97,7 +97,7 @@ def _resolved(
         raise OptionError(f"allow_cross is {came(allow_cross)}; expected True or False")
     _wide_names(schemas)
     scope = expr.Scope.of_inputs(schemas, case_sensitive, params)
-    given = expr.condition(condition, scope, timezone=zone)
+    given = conditions.condition(condition, scope, timezone=zone)
     if given is not None:
         check_supported(given)
         if timezone is None:
@@ -123,7 +123,7 @@ def condition_of(
     condition: Expression | None, schemas: Mapping[str, pa.Schema], timezone: str | None, params: Params | None
 ) -> Node | None:
     """Return the node of a condition over many inputs, as :func:`multi_spec` reads it."""
-    return expr.condition(condition, expr.Scope.of_inputs(schemas, True, params), timezone=zone_of_call(timezone))
+    return conditions.condition(condition, expr.Scope.of_inputs(schemas, True, params), timezone=zone_of_call(timezone))
 
 
 def _wide_names(schemas: Mapping[str, pa.Schema]) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import pyarrow as pa
 
-from ivjoin import expr
+from ivjoin import conditions, expr
 from ivjoin.conditions.evaluate import check_supported
 from ivjoin.errors import ColumnError, ConditionError, OrderError, SchemaError, TimezoneWarning, came
 from ivjoin.expr import build
@@ -87,9 +87,9 @@ def join_spec(
     scope = expr.Scope(schemas[0], schemas[1], on=pairs, params=params)
     for a, b in pairs:
         refuse_mixed(scope.resolve(SIDES[0], a), scope.resolve(SIDES[1], b), zone)
-    given = expr.condition(condition, scope, timezone=zone)
+    given = conditions.condition(condition, scope, timezone=zone)
     if also is not None:
-        more = expr.condition(also, scope, timezone=zone)
+        more = conditions.condition(also, scope, timezone=zone)
         given = more if given is None or more is None else build.and_(given, more)
     orders = tuple(_orders(o, s, schemas, zone) for s, o in enumerate((left_order, right_order)))
     bounds = tuple(_bounds(b, s, schemas, zone) for s, b in enumerate((left_bounds, right_bounds)))
@@ -105,7 +105,7 @@ def join_spec(
         raise ConditionError("aggregate= and pick=: a left row takes some matches or aggregates of all; give one")
     first_by = (orders[1][0].node, bool(orders[1][0].descending)) if aggregates and orders[1] else None
     if pick is not None and not isinstance(pick, Pick):
-        pick = best_of(pick, jt, given, schemas[1], lambda obj: expr.scalar(obj, scope, timezone=zone), zone)
+        pick = best_of(pick, jt, given, schemas[1], lambda obj: conditions.scalar(obj, scope, timezone=zone), zone)
     if timezone is None:
         warn_of_utc([n for n in (given, *(a.node for a in aggregates)) if n is not None])
     return JoinSpec(
@@ -262,10 +262,10 @@ def side_expression(obj: Any, s: int, schema: pa.Schema, timezone: str, what: st
         return build.column(SIDES[s], obj, from_arrow(schema.field(obj).type))
     said = f"{what} {came(obj)} of the {SIDES[s]} side"
     try:
-        node = expr.scalar(obj, scope, timezone=timezone)
+        node = conditions.scalar(obj, scope, timezone=timezone)
     except ColumnError as e:
         with suppress(ConditionError, ColumnError):  # are these the side's own columns, under the other side's name?
-            both = columns_of(expr.scalar(obj, expr.Scope(schema, schema), timezone=timezone))
+            both = columns_of(conditions.scalar(obj, expr.Scope(schema, schema), timezone=timezone))
             _refuse_other(both, s, said, f"; write {'lr'[s]}.{{}}")
         if "has no columns" in str(e):
             raise ColumnError(

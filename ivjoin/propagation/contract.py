@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ivjoin import expr
+from ivjoin import conditions, expr
 from ivjoin.errors import ConditionError, UnsupportedError, came
 from ivjoin.expr.arguments import text, whole_number
 from ivjoin.expr.literals import literal, physical, seconds_of, zone_named
@@ -149,7 +149,7 @@ def contract(
         columns[name] = make("column", (), (LEFT, name), t)
         fields.append((name, to_arrow(t)))
         known[columns[name]] = _domain(name, t, lo, hi)
-    node = expr.condition(condition, expr.Scope(pa.schema(fields), pa.schema([])), timezone=timezone)
+    node = conditions.condition(condition, expr.Scope(pa.schema(fields), pa.schema([])), timezone=timezone)
     conjuncts = () if node is None else (node,)
     want = tuple(columns.values())
     at_point = _at_point(node, known) if node is not None and effort > 0 else None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from ivjoin import expr
+from ivjoin import conditions, expr
 from ivjoin.conditions.read.constants import names_left, shape_of, slot
 from ivjoin.errors import IvjoinError
 from ivjoin.expr import build
@@ -76,7 +76,7 @@ def condition_of(
     condition: Any, schemas: tuple[pa.Schema, pa.Schema], on: Keys | None, timezone: str | None, params: Params | None
 ) -> Node | None:
     scope = expr.Scope(*schemas, on=on_pairs(on, schemas), params=params)
-    return expr.condition(condition, scope, timezone=zone_of_call(timezone))
+    return conditions.condition(condition, scope, timezone=zone_of_call(timezone))
 
 
 def separated(

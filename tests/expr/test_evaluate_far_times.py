@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ivjoin import expr
+from ivjoin import conditions, expr
 from ivjoin.conditions.evaluate import evaluate
 from ivjoin.expr.kernels.zones import zone_of
 
@@ -19,7 +19,7 @@ ZONES = ["UTC", "America/New_York", "Pacific/Kiritimati", "Asia/Kathmandu", "+14
 def at(text: str, values: list[int], zone: str, tz: str | None = "UTC") -> list[int | None]:
     """Physical results, None where the row errs."""
     t = pa.timestamp("s", tz)
-    node = expr.scalar(text, expr.Scope(pa.schema([("a", t)]), pa.schema([])), timezone=zone)
+    node = conditions.scalar(text, expr.Scope(pa.schema([("a", t)]), pa.schema([])), timezone=zone)
     column = pa.array(values, pa.int64()).view(t)
     (v,) = evaluate([node], lambda *_: column, len(values))
     erred = [False] * len(values) if v.error is None else list(v.error)

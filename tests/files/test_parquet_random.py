@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 from evaluating import answers
 
-from ivjoin import expr, prune_row_groups
+from ivjoin import conditions, expr, prune_row_groups
 from ivjoin.conditions.read.fluent import Expr, column, function, lit, when
 from ivjoin.errors import ColumnError, ConditionError
 
@@ -139,7 +139,7 @@ def groups_of_matches(file: pq.ParquetFile, question: Expr) -> set[int] | None:
     """The row groups with a matching row, by reading everything; None where the predicate does not type."""
     scope = expr.Scope(file.schema_arrow, pa.schema([]))
     try:
-        node = expr.condition(question, scope)
+        node = conditions.condition(question, scope)
     except ConditionError:
         return None
     assert node is not None

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from ivjoin import expr
+from ivjoin import conditions, expr
 from ivjoin.expr.nodes import Node, make
 from ivjoin.expr.types import INT64
 from ivjoin.propagation import Dom, Outcome, Propagator, contract_nodes, forward
@@ -26,7 +26,7 @@ START = 11_574 * DAY + 12_345
 
 
 def node(text: str) -> Node:
-    return expr.scalar(text, SCOPE)
+    return conditions.scalar(text, SCOPE)
 
 
 def domains(known: dict[str, tuple[Any, Any]]) -> dict[Node, Dom]:
@@ -34,7 +34,7 @@ def domains(known: dict[str, tuple[Any, Any]]) -> dict[Node, Dom]:
 
 
 def least(condition: str, known: dict[str, tuple[Any, Any]], want: str) -> Any:
-    c = expr.condition(condition, SCOPE)
+    c = conditions.condition(condition, SCOPE)
     assert c is not None
     _, found = contract_nodes(list(c.args) if c.op == "and" else [c], domains(known), [node(want)])
     return found[node(want)].lo

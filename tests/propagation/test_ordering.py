@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from weights import examples
 from witnesses import Witness
 
-from ivjoin import expr
+from ivjoin import conditions, expr
 from ivjoin.conditions.evaluate import evaluate
 from ivjoin.errors import IvjoinError
 from ivjoin.expr.nodes import Node, columns_of
@@ -31,7 +31,7 @@ SCOPE = expr.Scope(SCHEMA, pa.schema([]))
 
 
 def node(text: str, zone: str = "UTC") -> Node:
-    return expr.scalar(text, SCOPE, timezone=zone)
+    return conditions.scalar(text, SCOPE, timezone=zone)
 
 
 ORDERS = {node(n): UP for n in ("a", "b", "x", "ts", "day")} | {node("d"): DOWN}

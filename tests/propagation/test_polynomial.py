@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ivjoin import expr
+from ivjoin import conditions, expr
 from ivjoin.conditions.evaluate import evaluate
 from ivjoin.propagation import Outcome, contract
 from ivjoin.propagation.polynomial import divided, minus, times
@@ -26,7 +26,7 @@ FLOATS = [*TERMS, "a - a / 2 - b", "a / 3 - a / 7", "a * 0.1D + a * 0.7D - b", "
 
 def values(text: str, columns: dict[str, pa.Array]) -> Any:
     schema = pa.schema([(n, c.type) for n, c in columns.items()])
-    node = expr.scalar(text, expr.Scope(schema, pa.schema([])))
+    node = conditions.scalar(text, expr.Scope(schema, pa.schema([])))
     (v,) = evaluate([node], lambda _, name: columns[name], len(next(iter(columns.values()))))
     return v
 
@@ -68,7 +68,7 @@ def just_true(rng: random.Random, term: str, point: dict[str, Any], t: str) -> t
         return rng.choice([f"{term} >= {float(near)!r}D", f"{term} <= {v!r}D", f"{term} = {v!r}D"]), at
     v = int(got.values[0])
     if t.startswith("decimal"):
-        node = expr.scalar(term, expr.Scope(pa.schema([(n, c.type) for n, c in at.items()]), pa.schema([])))
+        node = conditions.scalar(term, expr.Scope(pa.schema([(n, c.type) for n, c in at.items()]), pa.schema([])))
         constant = str(Decimal(v).scaleb(-node.type.scale))
     else:
         constant = f"({v})"

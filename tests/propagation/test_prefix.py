@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ivjoin import expr
+from ivjoin import conditions, expr
 from ivjoin.conditions.evaluate import evaluate
 from ivjoin.expr import build
 from ivjoin.expr.nodes import Node
@@ -24,7 +24,7 @@ X, Y = (build.column("left", n, FLOAT64) for n in "xy")
 
 def condition(text: str, names: str = "ab") -> Node:
     t = pa.int64() if names == "ab" else pa.float64()
-    node = expr.condition(text, expr.Scope(pa.schema([(n, t) for n in names]), pa.schema([])))
+    node = conditions.condition(text, expr.Scope(pa.schema([(n, t) for n in names]), pa.schema([])))
     assert node is not None
     return node
 

@@ -312,7 +312,7 @@ def test_twenty_linear_conjuncts_need_no_sympy():
     text = " AND ".join(f"l.a + {i} <= r.b + l.b - {i} AND abs(l.i - r.s) < {i + 5}" for i in range(10))
     code = (
         "import sys, pyarrow as pa\n"
-        "from ivjoin.expr import Scope, condition\n"
+        "from ivjoin.conditions import condition\nfrom ivjoin.expr import Scope\n"
         "from ivjoin.separation.separate import separate\n"
         "s = pa.schema({n: pa.int64() for n in 'abis'})\n"
         f"bands = separate(condition({text!r}, Scope(s, s))).bands\n"

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ivjoin import expr
+from ivjoin import conditions, expr
 from ivjoin.conditions.evaluate import evaluate
 
 Box = Mapping[str, tuple[int, int]]
@@ -41,7 +41,7 @@ def hull(text: str, box: Box, type_name: str = "int64") -> dict[str, tuple[int, 
     axes = [np.arange(lo, hi + 1) for lo, hi in box.values()]
     grid = np.meshgrid(*axes, indexing="ij")
     columns = {n: pa.array(g.ravel(), pa.int64()).cast(t) for n, g in zip(box, grid)}
-    node = expr.condition(text, expr.Scope(pa.schema([(n, t) for n in box]), pa.schema([])))
+    node = conditions.condition(text, expr.Scope(pa.schema([(n, t) for n in box]), pa.schema([])))
     assert node is not None
     (v,) = evaluate([node], lambda _, name: columns[name], grid[0].size)
     true = np.array(v.values, dtype=bool)

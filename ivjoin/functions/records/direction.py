@@ -14,8 +14,8 @@ from ivjoin.functions.rules.domain import Dom
 from ivjoin.functions.rules.rules_time import DAY, clock
 
 __all__ = [
-    "Direction", "DirectionRule", "abs_", "add", "add_days", "add_months", "all_", "at_fixed_clock", "cast",
-    "coalesce", "date_diff", "div", "extract", "falls", "firm", "less", "more", "mul", "rises", "rises_if_firm", "sub",
+    "Direction", "DirectionRule", "abs_", "add", "add_months", "all_", "at_fixed_clock", "cast",
+    "coalesce", "div", "extract", "falls", "firm", "less", "more", "mul", "rises", "rises_if_firm", "sub",
     "together",
 ]  # fmt: skip
 
@@ -155,11 +155,3 @@ def extract(n: Node, directions: list[Direction], args: list[Dom]) -> Direction:
 def add_months(n: Node, directions: list[Direction], args: list[Dom]) -> Direction:
     # For timestamps, each day that is clamped to the end of a month starts again at midnight.
     return together(directions) if n.type.kind == "date" else NO
-
-
-def add_days(n: Node, directions: list[Direction], args: list[Dom]) -> Direction:
-    return together(directions)
-
-
-def date_diff(n: Node, directions: list[Direction], args: list[Dom]) -> Direction:
-    return together([directions[0], -directions[1]])

@@ -15,7 +15,7 @@ from ivjoin.expr.nodes import Node, is_met, make
 from ivjoin.expr.types import INT32, TICKS_PER_SECOND
 
 __all__ = [
-    "ADD", "CAST", "DAYS", "FLOOR", "INTDIV", "MONTHS_APART", "MUL", "NEG", "ONE_OF", "SAME", "SINCE_EPOCH", "Linear",
+    "ADD", "CAST", "FLOOR", "INTDIV", "MONTHS_APART", "MUL", "NEG", "ONE_OF", "SAME", "SINCE_EPOCH", "Linear",
     "Sum", "cast_factor", "is_exact_product", "is_exact_sum", "plus", "times",
 ]  # fmt: skip
 
@@ -46,17 +46,20 @@ def _is_fixed_zone(n: Node) -> bool:
     return not n.params or is_fixed(n.params[0])
 
 
+def _sign(n: Node) -> int:
+    return 1 if n.op in ("add", "add_days") else -1
+
+
 def sum_form(n: Node, forms: list[Form]) -> Form | None:
     a, b = forms
-    sign = 1 if n.op == "add" else -1
-    out = a.plus(b, sign)
+    out = a.plus(b, _sign(n))
     t = n.type
     if t.kind == "decimal":
         if t.scale < max(x.type.scale for x in n.args):
             half = Fraction(1, 2 * 10**t.scale)
             return out.widened(half, half)
         return out
-    if t.kind in ("int", "months"):
+    if t.kind in ("int", "months", "date"):
         return out
     kinds = [x.type.kind for x in n.args]
     if any(x.type.unit != n.args[0].type.unit for x in n.args) or t.kind not in ("timestamp", "duration"):
@@ -117,10 +120,6 @@ def cast_form(n: Node, forms: list[Form]) -> Form | None:
         out = f.scaled(plain(k))
         return out if k >= 1 else out.widened(1, 1)
     return None
-
-
-def days_form(n: Node, forms: list[Form]) -> Form | None:
-    return forms[0].plus(forms[1], 1 if n.op == "add_days" else -1)
 
 
 def same_form(n: Node, forms: list[Form]) -> Form:
@@ -198,11 +197,7 @@ def times(a: Sum, k: int) -> Sum:
 
 
 def _add_total(n: Node, args: list[Sum]) -> Sum | None:
-    return plus(args[0], args[1], 1 if n.op == "add" else -1) if is_exact_sum(n) else None
-
-
-def _days_total(n: Node, args: list[Sum]) -> Sum:
-    return plus(args[0], args[1], 1 if n.op == "add_days" else -1)
+    return plus(args[0], args[1], _sign(n)) if is_exact_sum(n) else None
 
 
 def _mul_total(n: Node, args: list[Sum]) -> Sum | None:
@@ -228,7 +223,6 @@ NEG = Linear(neg_form, lambda n, args: times(args[0], -1))
 MUL = Linear(mul_form, _mul_total)
 INTDIV = Linear(intdiv_form, None)
 CAST = Linear(cast_form, _cast_total)
-DAYS = Linear(days_form, _days_total)
 SAME = Linear(same_form, lambda n, args: args[0])
 MONTHS_APART = Linear(months_form, None)
 FLOOR = Linear(integral_form, lambda n, args: args[0] if n.args[0].type.kind == "int" else None)

@@ -121,7 +121,7 @@ OPERATORS = (
     Operator(
         "add_days", {"time": Meaning(ops_time.add_days, lambda p: linear(p, 1))},
         ("date_add(l.d, r.n)", "l.d + INTERVAL 3 DAYS", "l.d - INTERVAL 3 DAYS"),
-        _moved("DAY", "date_add"), direction.add_days, forms.DAYS,
+        _moved("DAY", "date_add"), direction.add, forms.ADD,
         calls=(call("date_add dateadd", 2, 2, lambda a, z: chrono.add_days(a[0], a[1], z)),), sympy=_NO_TIME,
     ),
     Operator(
@@ -132,7 +132,7 @@ OPERATORS = (
     ),
     Operator(
         "date_diff", {"time": Meaning(ops_time.date_diff, lambda p: linear(p, -1))}, ("datediff(l.d, r.e)",),
-        infix("-", ADD), direction.date_diff, forms.DAYS,
+        infix("-", ADD), direction.sub, forms.ADD,
         calls=(call("datediff date_diff", 2, 2, lambda a, z: build.days_apart(a[0], a[1], z)),), sympy=_NO_TIME,
     ),
     Operator(

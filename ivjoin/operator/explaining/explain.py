@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import Any
 
-from ivjoin.conditions.text import quoted
 from ivjoin.errors import OrderError, came
 from ivjoin.expr.nodes import Node, columns_of, walk
 from ivjoin.expr.ordinal import ordinal_of
 from ivjoin.expr.types import TICKS_PER_SECOND, Type
+from ivjoin.expr.words import quoted
 from ivjoin.frontier.order import ordinal_range, physical_ordinal, shown
 from ivjoin.frontier.tracking import Frontier
 from ivjoin.operator.explaining.condition import aggregate_lines, conjunct_lines, dag_of, inferred_lines, pick_lines

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from ivjoin import expr
+from ivjoin import conditions, expr
 from ivjoin.errors import ConditionError, OrderError
 from ivjoin.expr import build
 from ivjoin.expr.arguments import one_of
@@ -137,8 +137,8 @@ def _windows(
     ends = [f"{side}.{quoted_name(name)}.end" for side, name in zip("lr", pair, strict=True)]
     if all(found) and None not in slacks:
         for s, slack in enumerate(slacks):
-            orders[s] = (*orders[s], Order(expr.scalar(ends[s], scope, timezone=zone), slack=slack))
-        same = expr.condition(" = ".join(ends), scope, timezone=zone)
+            orders[s] = (*orders[s], Order(conditions.scalar(ends[s], scope, timezone=zone), slack=slack))
+        same = conditions.condition(" = ".join(ends), scope, timezone=zone)
         return same if condition is None or same is None else build.and_(condition, same)
     notes += [eventtime.WatermarkWarning(eventtime.window_note(SIDES[s], pair[s])) for s in (0, 1) if found[s]]
     return condition
@@ -167,7 +167,7 @@ def _text(given: Any, names: list[str], settings: Settings) -> Any:
 
 def _picked_by(item: Any, names: list[str], scope: expr.Scope, settings: Settings, zone: str) -> Node:
     text = _text(item, names, settings)
-    return scope.resolve(SIDES[1], text) if text in names else expr.scalar(text, scope, timezone=zone)
+    return scope.resolve(SIDES[1], text) if text in names else conditions.scalar(text, scope, timezone=zone)
 
 
 def _bounds(given: Any, names: list[str], settings: Settings) -> Any:
@@ -221,4 +221,4 @@ def _side_node(given: Any, side: int, scope: expr.Scope, settings: Settings, zon
         raise OrderError(
             f"{SIDES[side]}_order is the Column {given}; expected a column's name, SQL text, or an Order of either"
         )
-    return expr.scalar(given, scope, timezone=zone)
+    return conditions.scalar(given, scope, timezone=zone)

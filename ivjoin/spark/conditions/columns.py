@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ivjoin import expr
+from ivjoin import conditions, expr
 from ivjoin.errors import ConditionError, UnsupportedError
 from ivjoin.expr.nodes import Node
 from ivjoin.outer.jointype import join_type
@@ -58,7 +58,7 @@ def condition_of(
     if quoted_names and isinstance(given, str):
         given = backquoted(given)
     try:
-        return expr.condition(given, scope, timezone=timezone), ()
+        return conditions.condition(given, scope, timezone=timezone), ()
     except UnsupportedError as e:
         if not isinstance(given, str):
             raise
@@ -71,11 +71,11 @@ def condition_of(
     kept, left_over = [], []
     for text in conjuncts(given):
         try:
-            expr.condition(text, scope, timezone=timezone)
+            conditions.condition(text, scope, timezone=timezone)
             kept.append(f"({text}\n)")
         except UnsupportedError:
             left_over.append(text)
-    return expr.condition(" AND ".join(kept), scope, timezone=timezone) if kept else None, tuple(left_over)
+    return conditions.condition(" AND ".join(kept), scope, timezone=timezone) if kept else None, tuple(left_over)
 
 
 def is_column(obj: Any) -> bool:
