@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from decimal import Decimal
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from ivjoin.expr.kernels.cells import (
     count,
     dtype_of,
     flagged,
+    met,
     narrowest,
     objects,
     of_values,
@@ -31,7 +31,6 @@ from ivjoin.expr.kernels.times import as_dates
 from ivjoin.expr.kernels.zones import Zone, zone_of
 from ivjoin.expr.nodes import Node, is_met
 from ivjoin.expr.types import INT64, TICKS_PER_SECOND, UUID, Type
-from ivjoin.interval.machine.decimals import half_up
 
 __all__ = ["cast_rule"]
 
@@ -99,29 +98,14 @@ def _float_to_int(t: Type, u: Type, zone: Zone) -> Kernel:
 
 def _float_to_decimal(t: Type, u: Type, zone: Zone) -> Kernel:
     """Convert through the double's text, as Spark does (float32 is widened first). NaN and infinity become NULL."""
-    top = 10**u.precision
+    parse = ops_casttext.decimal_parser(u, zone)
 
     def kernel(a: Cell) -> Cell:
         v, ok, err = a
-        out, bad = [], np.zeros(len(v), dtype=bool)
         finite = np.isfinite(v)
-        if count(finite) < len(v):
-            ok = finite if ok is None else ok & finite
-        for i, x in enumerate(v.tolist()):
-            n = top
-            if abs(x) < 1e39:
-                sign, digits, exponent = Decimal(repr(x)).as_tuple()
-                assert isinstance(exponent, int)
-                number = int("".join(map(str, digits)))
-                shift = exponent + u.scale
-                if shift < -400:
-                    n = 0
-                else:
-                    n = number * 10**shift if shift >= 0 else half_up(number, 10**-shift)
-                n = -n if sign else n
-            bad[i] = not -top < n < top
-            out.append(0 if bad[i] else n)
-        return narrowest(out), ok, flagged(err, bad, ok)
+        found = [parse(repr(x)) for x in v.tolist()]
+        bad = finite & np.array([n is None for n in found], dtype=bool)
+        return narrowest([n or 0 for n in found]), met(ok, finite), flagged(err, bad, ok)
 
     return kernel
 

@@ -18,7 +18,7 @@ from ivjoin.expr.literals import uuid_bytes, uuid_text
 from ivjoin.expr.types import STRING, TICKS_PER_SECOND, Type
 from ivjoin.interval.machine.decimals import half_up
 
-__all__ = ["CASTS", "java_double", "to_met_timestamp", "uuid_texts", "uuids_of"]
+__all__ = ["CASTS", "decimal_parser", "java_double", "to_met_timestamp", "uuid_texts", "uuids_of"]
 
 # White space and control characters, which UTF8String.trimAll removes.
 _BLANK = "".join(map(chr, [*range(33), *range(127, 160)]))
@@ -76,7 +76,7 @@ def _float_parser(u: Type, _: Zone) -> Parse:
     return parse
 
 
-def _decimal_parser(u: Type, _: Zone) -> Parse:
+def decimal_parser(u: Type, _: Zone) -> Parse:
     top = 10**u.precision
 
     def parse(s: str) -> int | None:
@@ -310,7 +310,7 @@ _TO_TEXT: dict[str, Any] = {
     "time": _formatting(_time_texts), "binary": _reinterpreted,
 }
 _FROM_TEXT: dict[str, Any] = {
-    "int": _parsing(_int_parser), "float": _parsing(_float_parser), "decimal": _parsing(_decimal_parser),
+    "int": _parsing(_int_parser), "float": _parsing(_float_parser), "decimal": _parsing(decimal_parser),
     "bool": _parsing(_bool_parser), "date": _parsing(_date_parser), "timestamp": _parsing(_timestamp_parser),
     "time": _parsing(_time_parser), "binary": _reinterpreted,
 }
