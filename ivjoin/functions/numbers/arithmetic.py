@@ -111,7 +111,7 @@ OPERATORS = (
         "neg",
         {
             "int": Meaning(ops_integer.arith, rules_integer.neg),
-            "float": quiet(ops_float.unary_(np.negative), rules_float.neg),
+            "float": quiet(ops_float.unary_(np.negative), rules_float.unary("neg")),
             "decimal": Meaning(ops_decimal.magnitude(lambda v: -v), rules_integer.neg),
             "time": Meaning(ops_time.span, rules_integer.neg),
         },
@@ -123,7 +123,7 @@ OPERATORS = (
         "abs",
         {
             "int": Meaning(ops_integer.arith, rules_integer.abs_),
-            "float": quiet(ops_float.unary_(np.abs), rules_float.abs_),
+            "float": quiet(ops_float.unary_(np.abs), rules_float.unary("abs")),
             "decimal": Meaning(ops_decimal.magnitude(np.abs), rules_integer.abs_),
             "time": Meaning(ops_time.span, rules_integer.abs_),
         },
@@ -133,7 +133,7 @@ OPERATORS = (
     ),
     Operator(
         "sign",
-        {"float": quiet(ops_float.unary_(ops_float.sign), rules_float.sign)}, ("sign(l.x)",),
+        {"float": quiet(ops_float.unary_(ops_float.sign), rules_float.unary("sign"))}, ("sign(l.x)",),
         called("sign"), direction.rises, NOT_LINEAR,
         lambda a, z: numeric.sign(a[0]), calls=(one("sign signum", numeric.sign),), sympy="sign",
     ),

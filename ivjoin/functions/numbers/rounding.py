@@ -37,7 +37,7 @@ OPERATORS = (
     Operator(
         "floor",
         {
-            "float": Meaning(ops_float.whole_floats(np.floor), rules_float.floor_),
+            "float": Meaning(ops_float.whole_floats(np.floor), rules_float.unary("floor")),
             "decimal": Meaning(ops_decimal.whole(False), rules_integer.decimal_floor(False)),
         },
         ("floor(l.x)", "floor(l.p)"),
@@ -47,7 +47,7 @@ OPERATORS = (
     Operator(
         "ceil",
         {
-            "float": Meaning(ops_float.whole_floats(np.ceil), rules_float.ceil_),
+            "float": Meaning(ops_float.whole_floats(np.ceil), rules_float.unary("ceil")),
             "decimal": Meaning(ops_decimal.whole(True), rules_integer.decimal_floor(True)),
         },
         ("ceil(l.x)", "ceil(l.p)"),

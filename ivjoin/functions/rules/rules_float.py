@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from math import ceil, floor, inf
+from math import inf
 
 from ivjoin.expr.types import Type
 from ivjoin.functions.rules.domain import NAN
 from ivjoin.functions.rules.rule import Maker, Pair, Place, Rule, strict_binary, strict_unary
+from ivjoin.interval.machine import float_operators as operators
 from ivjoin.interval.machine import float_remainders as r
 from ivjoin.interval.machine import floats as m
-from ivjoin.interval.machine.float_operators import above, at_least, at_most, below
 
 __all__ = [
-    "ENTIRE", "abs_", "add", "ceil_", "div", "floor_", "format_of", "mod", "mul", "neg", "neighbour", "pmod",
-    "round_", "sign", "sub",
+    "ENTIRE", "add", "div", "format_of", "mod", "mul", "neighbour", "pmod", "round_", "sub", "unary",
 ]  # fmt: skip
 
 ENTIRE: Pair = (-inf, inf)
@@ -82,52 +81,15 @@ def pmod(p: Place) -> Rule:
     )  # fmt: skip
 
 
-def neg(p: Place) -> Rule:
-    return strict_unary(p, m.neg, lambda z, x: m.neg(z), ENTIRE)
+def unary(name: str) -> Maker:
+    """Return the rule of an operator of typed intervals: neg, abs, sign, floor or ceil."""
 
+    def make(p: Place) -> Rule:
+        made = operators.unary(name, p.node.args[0].type)
+        limits = p.node.type.limits
+        return strict_unary(p, made.forward, made.back, limits, nan_gives=0 if made.nan == "zero" else None)
 
-def abs_(p: Place) -> Rule:
-    return strict_unary(p, m.abs_, m.abs_rev, ENTIRE)
-
-
-def _sign_of(x: float) -> float:
-    return (x > 0) - (x < 0) + 0.0
-
-
-def sign(p: Place) -> Rule:
-    f = format_of(p.node.type)
-
-    def back(z: Pair, x: Pair) -> Pair:
-        lo = f.tiny if z[0] > 0 else 0.0 if z[0] > -1 else x[0]
-        hi = -f.tiny if z[1] < 0 else 0.0 if z[1] < 1 else x[1]
-        return lo, hi
-
-    return strict_unary(p, lambda x: (_sign_of(x[0]), _sign_of(x[1])), back, (-1.0, 1.0))
-
-
-def _floor_of(x: float) -> int:
-    return floor(x) if x - x == 0 else (1 << 1100 if x > 0 else -(1 << 1100))
-
-
-def _ceil_of(x: float) -> int:
-    return ceil(x) if x - x == 0 else (1 << 1100 if x > 0 else -(1 << 1100))
-
-
-def floor_(p: Place) -> Rule:
-    f = format_of(p.node.args[0].type)
-    lo, hi = p.node.type.limits
-    return strict_unary(
-        p, lambda x: (_floor_of(x[0]), _floor_of(x[1])), lambda z, x: (at_least(f, z[0]), below(f, z[1] + 1)),
-        (lo, hi), nan_gives=0,
-    )  # fmt: skip
-
-
-def ceil_(p: Place) -> Rule:
-    f = format_of(p.node.args[0].type)
-    return strict_unary(
-        p, lambda x: (_ceil_of(x[0]), _ceil_of(x[1])), lambda z, x: (above(f, z[0] - 1), at_most(f, z[1])),
-        p.node.type.limits, nan_gives=0,
-    )  # fmt: skip
+    return make
 
 
 def neighbour(up: bool) -> Maker:
