@@ -14,6 +14,7 @@ from ivjoin.functions.records import direction, linear
 from ivjoin.functions.records.record import NOT_LINEAR, Absent, Meaning, Operator, call, one, quiet
 from ivjoin.functions.records.writing import ADD, ATOM, MUL, UNARY, Arg, by_width, called, infix, narrowed
 from ivjoin.functions.rules import rules_float, rules_integer, rules_time
+from ivjoin.functions.rules.rule import unary
 
 __all__ = ["OPERATORS", "SPELLINGS"]
 
@@ -110,10 +111,10 @@ OPERATORS = (
     Operator(
         "neg",
         {
-            "int": Meaning(ops_integer.arith, rules_integer.neg),
-            "float": quiet(ops_float.unary_(np.negative), rules_float.unary("neg")),
-            "decimal": Meaning(ops_decimal.magnitude(lambda v: -v), rules_integer.neg),
-            "time": Meaning(ops_time.span, rules_integer.neg),
+            "int": Meaning(ops_integer.arith, unary("neg")),
+            "float": quiet(ops_float.unary_(np.negative), unary("neg")),
+            "decimal": Meaning(ops_decimal.magnitude(lambda v: -v), unary("neg")),
+            "time": Meaning(ops_time.span, unary("neg")),
         },
         ("-l.a", "-l.x", "-l.p", "-l.i"),
         _neg, direction.falls, linear.NEG,
@@ -123,7 +124,7 @@ OPERATORS = (
         "abs",
         {
             "int": Meaning(ops_integer.arith, rules_integer.abs_),
-            "float": quiet(ops_float.unary_(np.abs), rules_float.unary("abs")),
+            "float": quiet(ops_float.unary_(np.abs), unary("abs")),
             "decimal": Meaning(ops_decimal.magnitude(np.abs), rules_integer.abs_),
             "time": Meaning(ops_time.span, rules_integer.abs_),
         },
@@ -133,7 +134,7 @@ OPERATORS = (
     ),
     Operator(
         "sign",
-        {"float": quiet(ops_float.unary_(ops_float.sign), rules_float.unary("sign"))}, ("sign(l.x)",),
+        {"float": quiet(ops_float.unary_(ops_float.sign), unary("sign"))}, ("sign(l.x)",),
         called("sign"), direction.rises, NOT_LINEAR,
         lambda a, z: numeric.sign(a[0]), calls=(one("sign signum", numeric.sign),), sympy="sign",
     ),

@@ -14,6 +14,7 @@ from ivjoin.functions.records import direction, linear
 from ivjoin.functions.records.record import NOT_LINEAR, Absent, Meaning, Operator, call, one, quiet
 from ivjoin.functions.records.writing import Arg, Written, called, written_call
 from ivjoin.functions.rules import rules_float, rules_integer
+from ivjoin.functions.rules.rule import unary
 
 __all__ = ["OPERATORS", "SPELLINGS"]
 
@@ -37,8 +38,8 @@ OPERATORS = (
     Operator(
         "floor",
         {
-            "float": Meaning(ops_float.whole_floats(np.floor), rules_float.unary("floor")),
-            "decimal": Meaning(ops_decimal.whole(False), rules_integer.decimal_floor(False)),
+            "float": Meaning(ops_float.whole_floats(np.floor), unary("floor")),
+            "decimal": Meaning(ops_decimal.whole(False), unary("floor")),
         },
         ("floor(l.x)", "floor(l.p)"),
         called("floor"), direction.rises_if_firm, linear.FLOOR,
@@ -47,8 +48,8 @@ OPERATORS = (
     Operator(
         "ceil",
         {
-            "float": Meaning(ops_float.whole_floats(np.ceil), rules_float.unary("ceil")),
-            "decimal": Meaning(ops_decimal.whole(True), rules_integer.decimal_floor(True)),
+            "float": Meaning(ops_float.whole_floats(np.ceil), unary("ceil")),
+            "decimal": Meaning(ops_decimal.whole(True), unary("ceil")),
         },
         ("ceil(l.x)", "ceil(l.p)"),
         called("ceil"), direction.rises_if_firm, linear.FLOOR,

@@ -12,8 +12,11 @@ from typing import Any, NamedTuple
 from ivjoin.expr.nodes import Node
 from ivjoin.functions.rules.domain import NAN, NULL
 from ivjoin.functions.rules.state import Backward, Cases, Forward, State
+from ivjoin.interval.typed import operators
 
-__all__ = ["Maker", "Pair", "Place", "Rule", "nothing", "same", "strict", "strict_binary", "strict_unary", "with_nan"]
+__all__ = [
+    "Maker", "Pair", "Place", "Rule", "nothing", "same", "strict", "strict_binary", "strict_unary", "unary", "with_nan",
+]  # fmt: skip
 
 Pair = tuple[Any, Any]
 NONE: Pair = (1, 0)
@@ -188,6 +191,17 @@ def strict_binary(
             s.cut(b, *backward_b((zlo, zhi), (alo, ahi), (blo, bhi)), zf)
 
     return Rule(up, down)
+
+
+def unary(name: str) -> Callable[[Place], Rule]:
+    """Return the rule of an operator of typed intervals, such as neg or floor."""
+
+    def make(p: Place) -> Rule:
+        made = operators.unary(name, p.node.args[0].type)
+        limits = p.node.type.limits
+        return strict_unary(p, made.forward, made.back, limits, nan_gives=0 if made.nan == "zero" else None)
+
+    return make
 
 
 def same(p: Place) -> Rule:

@@ -4,26 +4,20 @@ from __future__ import annotations
 
 from math import inf
 
-from ivjoin.expr.types import Type
 from ivjoin.functions.rules.domain import NAN
 from ivjoin.functions.rules.rule import Maker, Pair, Place, Rule, strict_binary, strict_unary
-from ivjoin.interval.machine import float_operators as operators
 from ivjoin.interval.machine import float_remainders as r
 from ivjoin.interval.machine import floats as m
 
 __all__ = [
-    "ENTIRE", "add", "div", "format_of", "mod", "mul", "neighbour", "pmod", "round_", "sub", "unary",
+    "ENTIRE", "add", "div", "mod", "mul", "neighbour", "pmod", "round_", "sub",
 ]  # fmt: skip
 
 ENTIRE: Pair = (-inf, inf)
 
 
-def format_of(t: Type) -> m.Format:
-    return t.format
-
-
 def add(p: Place) -> Rule:
-    f = format_of(p.node.type)
+    f = p.node.type.format
     return strict_binary(
         p, lambda a, b: m.add(f, a, b), lambda z, b, a: m.add_rev(f, z, b, a), lambda z, a, b: m.add_rev(f, z, a, b),
         ENTIRE, m.add_nan,
@@ -31,7 +25,7 @@ def add(p: Place) -> Rule:
 
 
 def sub(p: Place) -> Rule:
-    f = format_of(p.node.type)
+    f = p.node.type.format
     if p.at[0] == p.at[1]:
         return strict_unary(
             Place(p.node, p.i, p.at[:1]), lambda x: (0.0, 0.0), lambda z, x: x, ENTIRE,
@@ -45,7 +39,7 @@ def sub(p: Place) -> Rule:
 
 
 def mul(p: Place) -> Rule:
-    f = format_of(p.node.type)
+    f = p.node.type.format
     a, b = p.at
     if a == b:
         return strict_unary(
@@ -58,7 +52,7 @@ def mul(p: Place) -> Rule:
 
 
 def div(p: Place) -> Rule:
-    f = format_of(p.node.type)
+    f = p.node.type.format
     return strict_binary(
         p, lambda a, b: m.div(f, a, b), lambda z, b, a: m.div_rev_dividend(f, z, b, a),
         lambda z, a, b: m.div_rev_divisor(f, z, a, b), ENTIRE, m.div_nan, True,
@@ -66,7 +60,7 @@ def div(p: Place) -> Rule:
 
 
 def mod(p: Place) -> Rule:
-    f = format_of(p.node.type)
+    f = p.node.type.format
     return strict_binary(
         p, lambda a, b: r.remainders(f, a, b), lambda z, b, a: r.dividends(f, z, b, a),
         lambda z, a, b: r.divisors(f, z, a, b), ENTIRE, r.remainder_nan, True,
@@ -74,27 +68,16 @@ def mod(p: Place) -> Rule:
 
 
 def pmod(p: Place) -> Rule:
-    f = format_of(p.node.type)
+    f = p.node.type.format
     return strict_binary(
         p, lambda a, b: r.positive_remainders(f, a, b), lambda z, b, a: r.positive_dividends(f, z, b, a), None, ENTIRE,
         lambda a, b: r.positive_remainder_nan(f, a, b), True,
     )  # fmt: skip
 
 
-def unary(name: str) -> Maker:
-    """Return the rule of an operator of typed intervals: neg, abs, sign, floor or ceil."""
-
-    def make(p: Place) -> Rule:
-        made = operators.unary(name, p.node.args[0].type)
-        limits = p.node.type.limits
-        return strict_unary(p, made.forward, made.back, limits, nan_gives=0 if made.nan == "zero" else None)
-
-    return make
-
-
 def neighbour(up: bool) -> Maker:
     def make(p: Place) -> Rule:
-        f = format_of(p.node.type)
+        f = p.node.type.format
         step, back = (f.up, f.down) if up else (f.down, f.up)
 
         # Infinity has no next number, so an infinite result may come from two numbers.
@@ -107,7 +90,7 @@ def neighbour(up: bool) -> Maker:
 
 
 def round_(p: Place) -> Rule | None:
-    f, digits = format_of(p.node.type), p.node.params[0]
+    f, digits = p.node.type.format, p.node.params[0]
     if digits < -300 or digits > 300:
         return None
     half = 0.5 * 10.0**-digits

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from ivjoin.functions.rules.rule import Maker, Pair, Place, Rule, strict_binary, strict_unary
+from ivjoin.functions.rules.rule import Maker, Pair, Place, Rule, strict_binary, strict_unary, unary
 from ivjoin.functions.rules.state import Case, Cases, State
 from ivjoin.interval.machine import decimals as d
 from ivjoin.interval.machine import integers as m
 
 __all__ = [
-    "abs_", "add", "decimal_div", "decimal_floor", "decimal_mul", "decimal_sum", "intdiv", "linear", "mod", "mul",
-    "neg", "pmod", "round_", "sub",
+    "abs_", "add", "decimal_div", "decimal_mul", "decimal_sum", "intdiv", "linear", "mod", "mul",
+    "pmod", "round_", "sub",
 ]  # fmt: skip
 
 
@@ -138,14 +138,6 @@ def _same_scale(p: Place) -> bool:
     return len({(t.kind, t.scale) for t in (p.node.type, *(a.type for a in p.node.args))}) == 1
 
 
-def _negated(a: Pair) -> Pair:
-    return -a[1], -a[0]
-
-
-def neg(p: Place) -> Rule:
-    return strict_unary(p, _negated, lambda z, x: _negated(z), p.node.type.limits)
-
-
 def abs_(p: Place) -> Rule:
     (a,) = p.at
 
@@ -155,7 +147,7 @@ def abs_(p: Place) -> Rule:
             return None
         return [lambda s: s.cut(a, lo, -1, 0), lambda s: s.cut(a, 0, hi, 0)]
 
-    return strict_unary(p, m.abs_, m.abs_rev, p.node.type.limits)._replace(finer=cases)
+    return unary("abs")(p)._replace(finer=cases)
 
 
 # Decimals: real results are rounded HALF_UP, as in ``ivjoin.interval.machine.decimals``.
@@ -210,24 +202,6 @@ def decimal_div(p: Place) -> Rule | None:
         p, lambda a, b: d.quotient(a, b, scale, lift), lambda z, b, a: d.quotient_rev1(z, b, a, scale, lift),
         lambda z, a, b: d.quotient_rev2(z, a, b, scale, lift), t.limits, divides=True,
     )  # fmt: skip
-
-
-def decimal_floor(up: bool) -> Maker:
-    def make(p: Place) -> Rule | None:
-        unit = 10 ** p.node.args[0].type.scale
-        if p.node.type.scale:
-            return None
-        if up:
-            return strict_unary(
-                p, lambda x: (-(-x[0] // unit), -(-x[1] // unit)),
-                lambda z, x: ((z[0] - 1) * unit + 1, z[1] * unit), p.node.type.limits,
-            )  # fmt: skip
-        return strict_unary(
-            p, lambda x: (x[0] // unit, x[1] // unit), lambda z, x: (z[0] * unit, (z[1] + 1) * unit - 1),
-            p.node.type.limits,
-        )  # fmt: skip
-
-    return make
 
 
 def round_(p: Place) -> Rule | None:
