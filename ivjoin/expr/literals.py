@@ -33,7 +33,7 @@ from ivjoin.expr.types import (
 
 __all__ = [
     "Params", "Value", "date_of", "decimal_text", "instant_of", "is_literal", "literal", "parse_date", "parse_number",
-    "parse_time", "parse_timestamp", "physical", "rescaled", "seconds_of", "shifted", "uuid_bytes",
+    "parse_time", "parse_timestamp", "physical", "seconds_of", "shifted", "uuid_bytes",
     "uuid_text", "zone_named",
 ]  # fmt: skip
 
@@ -205,16 +205,6 @@ def seconds_of(value: dt.datetime | dt.timedelta | dt.time) -> Fraction:
 
 def date_of(days: int) -> dt.date:
     return dt.date.fromordinal(days + _EPOCH_DAY)
-
-
-def rescaled(unscaled: int, source: int, target: int) -> int:
-    """Return an unscaled decimal at another scale; dropped digits are rounded half up (away from zero)."""
-    if target >= source:
-        return unscaled * 10 ** (target - source)
-    unit = 10 ** (source - target)
-    q, rest = divmod(abs(unscaled), unit)
-    q += 2 * rest >= unit
-    return -q if unscaled < 0 else q
 
 
 def decimal_text(unscaled: int, scale: int) -> str:

@@ -18,7 +18,6 @@ from ivjoin.expr.literals import (
     parse_number,
     parse_time,
     parse_timestamp,
-    rescaled,
     shifted,
     uuid_bytes,
     uuid_text,
@@ -26,6 +25,7 @@ from ivjoin.expr.literals import (
 )
 from ivjoin.expr.nodes import Node, make
 from ivjoin.expr.types import BINARY, TICKS_PER_SECOND, UUID, Type
+from ivjoin.interval.machine.decimals import half_up
 
 __all__ = ["WIDE_DECIMAL", "cast", "converted", "exact_value"]
 
@@ -117,12 +117,8 @@ def _number_as(v: Any, t: Type) -> Any:
         return None
     if t.kind == "int":
         return int(v)
-    if isinstance(v, float):
-        v = Decimal(repr(v))
-        return rescaled(int(v.scaleb(400)), 400, t.scale) if -300 < v.adjusted() < 90 else None
-    exact = Fraction(v)
-    # A decimal's denominator divides a power of ten, so 40 more digits hold it exactly.
-    return rescaled(int(exact * 10 ** (t.scale + 40)), t.scale + 40, t.scale)
+    exact = Fraction(Decimal(repr(v)) if isinstance(v, float) else v)
+    return half_up(exact.numerator * 10**t.scale, exact.denominator)
 
 
 def _from_text(text: str, t: Type, zone: str) -> Any:

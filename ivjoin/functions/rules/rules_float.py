@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from math import inf
 
 from ivjoin.functions.rules.domain import NAN
@@ -16,12 +18,24 @@ __all__ = [
 ENTIRE: Pair = (-inf, inf)
 
 
-def add(p: Place) -> Rule:
-    f = p.node.type.format
-    return strict_binary(
-        p, lambda a, b: m.add(f, a, b), lambda z, b, a: m.add_rev(f, z, b, a), lambda z, a, b: m.add_rev(f, z, a, b),
-        ENTIRE, m.add_nan,
-    )  # fmt: skip
+def _rounded(
+    forward: Callable[..., Pair], back_a: Callable[..., Pair], back_b: Callable[..., Pair],
+    makes_nan: Callable[[Pair, Pair], bool], divides: bool = False,
+) -> Callable[[Place], Rule]:
+    """Return the rule of an operator of two floats from functions that take the format first."""
+
+    def make(p: Place) -> Rule:
+        f = p.node.type.format
+        each = partial(forward, f), partial(back_a, f), partial(back_b, f)
+        return strict_binary(p, *each, ENTIRE, makes_nan, divides)
+
+    return make
+
+
+add = _rounded(m.add, m.add_rev, m.add_rev, m.add_nan)
+div = _rounded(m.div, m.div_rev_dividend, m.div_rev_divisor, m.div_nan, True)
+mod = _rounded(r.remainders, r.dividends, r.divisors, r.remainder_nan, True)
+_product = _rounded(m.mul, m.mul_rev, m.mul_rev, m.mul_nan)
 
 
 def sub(p: Place) -> Rule:
@@ -45,26 +59,7 @@ def mul(p: Place) -> Rule:
         return strict_unary(
             Place(p.node, p.i, (a,)), lambda x: m.sqr(f, x), lambda z, x: m.sqr_rev(f, z, x), ENTIRE
         )
-    return strict_binary(
-        p, lambda a, b: m.mul(f, a, b), lambda z, b, a: m.mul_rev(f, z, b, a), lambda z, a, b: m.mul_rev(f, z, a, b),
-        ENTIRE, m.mul_nan,
-    )  # fmt: skip
-
-
-def div(p: Place) -> Rule:
-    f = p.node.type.format
-    return strict_binary(
-        p, lambda a, b: m.div(f, a, b), lambda z, b, a: m.div_rev_dividend(f, z, b, a),
-        lambda z, a, b: m.div_rev_divisor(f, z, a, b), ENTIRE, m.div_nan, True,
-    )  # fmt: skip
-
-
-def mod(p: Place) -> Rule:
-    f = p.node.type.format
-    return strict_binary(
-        p, lambda a, b: r.remainders(f, a, b), lambda z, b, a: r.dividends(f, z, b, a),
-        lambda z, a, b: r.divisors(f, z, a, b), ENTIRE, r.remainder_nan, True,
-    )  # fmt: skip
+    return _product(p)
 
 
 def pmod(p: Place) -> Rule:
