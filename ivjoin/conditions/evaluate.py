@@ -6,9 +6,9 @@ constants. No row raises an exception: rows that overflow, divide by zero or fai
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -46,27 +46,14 @@ def no_column(side: str, name: str) -> Any:
     raise AssertionError("a constant reads no column")
 
 
-_LIMIT = 256
-_programs: dict[tuple[Node, ...], Program] = {}
-_lock = threading.Lock()
-
-
 def evaluate(roots: Sequence[Node], column: Column, n: int) -> list[Vector]:
     """Return the values of expressions, one Vector each. Shared sub-expressions are computed once.
 
     ``column(side, name)`` returns the Arrow array (or chunked array) of n rows. UnsupportedError depends on types only,
     never on a value. EvaluationError: a function of texts reads text that is not UTF-8.
     """
-    key = tuple(roots)
-    program = _programs.get(key)
-    if program is None:
-        program = compiled(roots)
-        with _lock:
-            while len(_programs) >= _LIMIT:  # the oldest one is dropped: compiling it again is fast
-                del _programs[next(iter(_programs))]
-            _programs[key] = program
     try:
-        return program(column, n)
+        return _program(tuple(roots))(column, n)
     except UnicodeDecodeError as e:
         raise _not_utf8(e.object[:40]) from e
     except pa.ArrowInvalid as e:
@@ -138,6 +125,9 @@ def compiled(roots: Sequence[Node]) -> Program:
             return run(column, n)
 
     return run_quietly
+
+
+_program = lru_cache(256)(compiled)
 
 
 def _may_warn(node: Node) -> bool:

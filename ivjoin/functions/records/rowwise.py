@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -30,19 +31,13 @@ def by_row(f: Callable[..., Any], most: int = 1 << 16) -> Callable[[Node, Consts
     def rule(node: Node, consts: Consts) -> Kernel:
         t = node.type
         text = {"string": pa.large_string(), "binary": pa.large_binary()}.get(t.kind)
-        known: dict[Any, Any] = {}
 
+        @lru_cache(most)
         def value(*args: Any) -> Any:
-            found = known.get(args, known)
-            if found is known:
-                try:
-                    found = f(*args)
-                except ValueError:
-                    found = ValueError
-                if len(known) >= most:
-                    known.clear()
-                known[args] = found
-            return found
+            try:
+                return f(*args)
+            except ValueError:
+                return ValueError
 
         def kernel(*cells: Cell) -> Cell:
             n = rows(*(c[0] for c in cells))
