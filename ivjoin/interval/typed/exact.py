@@ -17,7 +17,7 @@ from ivjoin.interval.machine.casts import conversion
 from ivjoin.interval.machine.domains import domain
 from ivjoin.interval.machine.operation import NONE, Binary, Pair, Unary, clipped, empty, union
 from ivjoin.interval.machine.types import Type
-from ivjoin.interval.typed.intervals import DomainInterval, entire, like, operand
+from ivjoin.interval.typed.intervals import DomainInterval, entire, given, like, operand
 from ivjoin.interval.typed.operators import binary, extremum, unary
 
 __all__ = [
@@ -71,9 +71,7 @@ def _unary(name: str) -> Callable[[Any], DomainInterval]:
 
 def _unary_rev(name: str) -> Callable[..., DomainInterval]:
     def backward(c: Any, x: Any = None) -> DomainInterval:
-        if x is None:
-            x = entire(operand(c).domain, null=True)
-        x = operand(x)
+        x = operand(given(x, c))
         op = unary(name, x.domain)
         return apply_rev(op, like(c, op.domain), x)
 
@@ -95,7 +93,7 @@ def pown(x: Any, n: int) -> DomainInterval:
 
 
 def pown_rev(c: Any, n: int, x: Any = None) -> DomainInterval:
-    x = entire(operand(c).domain, null=True) if x is None else operand(x)
+    x = operand(given(x, c))
     op = unary("pown", x.domain, index(n))
     return apply_rev(op, like(c, op.domain), x)
 
@@ -182,9 +180,7 @@ def _without_zero(x: Pair, d: Type) -> Pair:
 
 def _reverse(name: str, place: int) -> Callable[..., DomainInterval]:
     def backward(b: Any, c: Any, x: Any = None) -> DomainInterval:
-        if x is None:
-            x = entire(operand(b, c).domain, null=True)
-        x = operand(x, b, c)
+        x = operand(given(x, b, c), b, c)
         b = _beside(name, b, x)
         op = binary(name, *((x.domain, b.domain) if place == 1 else (b.domain, x.domain)))
         back = op.back1 if place == 1 else op.back2
@@ -230,9 +226,7 @@ def _extremum_rev(greater: bool) -> Callable[..., DomainInterval]:
     _, back = extremum(greater)
 
     def backward(b: Any, c: Any, x: Any = None) -> DomainInterval:
-        if x is None:
-            x = entire(operand(b, c).domain, null=True)
-        x = operand(x, b, c)
+        x = operand(given(x, b, c), b, c)
         b, c = operand(b, x), operand(c, x)
         _same("the interval of results", c.domain, x.domain)
         _same("the other interval", b.domain, x.domain)

@@ -15,9 +15,9 @@ from ivjoin.interval.errors import IntervalError
 from ivjoin.interval.machine.domains import domain, physical, shown
 from ivjoin.interval.machine.operation import NONE, Pair
 from ivjoin.interval.machine.types import Type
-from ivjoin.interval.reals.bare import Interval
+from ivjoin.interval.reals.bare import ENTIRE, Interval
 
-__all__ = ["DomainInterval", "entire", "interval", "like", "operand", "void"]
+__all__ = ["DomainInterval", "entire", "given", "interval", "like", "operand", "void"]
 
 _INFINITY = float("inf")
 
@@ -268,3 +268,8 @@ def operand(value: Any, *others: Any) -> DomainInterval:
     raise TypeError(
         f"expected an Interval or a typed interval such as interval('int8', 1, 5), got {type(value).__name__}"
     )
+
+
+def given(x: Any, *others: Any) -> Any:
+    """Return an optional argument; all values of the domain of the other arguments if it is absent."""
+    return entire(operand(*others).domain, null=True) if x is None or x is ENTIRE else x
