@@ -24,7 +24,7 @@ from ivjoin.plan.planner import watched
 from ivjoin.shj.registers import I64_MAX, I64_MIN
 
 if TYPE_CHECKING:
-    from ivjoin.propagation import Unclipped
+    from ivjoin.plan.derived.unclipped import Unclipped
 
 __all__ = ["Bounder"]
 
@@ -294,7 +294,8 @@ class Bounder:
                 self._unclipped.pop(node, None)
         if not deps:
             return None
-        from ivjoin.propagation import Dom, Unclipped, forward
+        from ivjoin.plan.derived.unclipped import Unclipped
+        from ivjoin.propagation import Dom, forward
 
         known = {c: Dom.of(c.type, null=False) for c in columns_of(node) if c in frontier.never_null}
         known |= {n: domain_of(n, intervals[n]) for n in deps}

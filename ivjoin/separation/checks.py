@@ -14,9 +14,10 @@ from itertools import takewhile
 from ivjoin.conditions.evaluate import evaluate, no_column
 from ivjoin.expr.nodes import COMPARISONS, FLIPPED, NEGATED, Node, is_met, make, walk
 from ivjoin.expr.ordinal import has_ordinal, ordinal_of
+from ivjoin.expr.terms import BandTerm
 from ivjoin.expr.types import BOOL
 from ivjoin.separation.linear import BOTH_SIDES, LEFT_SIDE, Box, Forms, guard_box
-from ivjoin.separation.parts import BandTerm, Found, cut
+from ivjoin.separation.parts import Found, cut
 
 __all__ = ["ASK", "FALSE", "TRUE", "Check", "Checks", "checks_of"]
 

@@ -10,9 +10,10 @@ import pytest
 
 from ivjoin.conditions import condition
 from ivjoin.expr import Scope
+from ivjoin.expr.conjuncts import conjuncts_of
 from ivjoin.expr.nodes import make
 from ivjoin.expr.types import BOOL
-from ivjoin.separation.separate import Separation, conjuncts_of, separate
+from ivjoin.separation.separate import Separation, separate
 
 SCHEMA = pa.schema(
     {

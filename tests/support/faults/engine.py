@@ -12,7 +12,7 @@ ENGINE = [
          "end = max(ends, default=None)", "tests/stream/sort/test_sorted_outside.py"),
     Mutant("an aggregate's range lacks its last row", "ivjoin/operator/lookup/places.py",
          "_placed(self.whole, high, True))", "_placed(self.whole, high, False))", "tests/join/aggregates"),
-    Mutant("row groups before the last that was met are not tried", "ivjoin/files/join_row_groups.py",
+    Mutant("row groups before the last that was met are not tried", "ivjoin/plan/derived/row_groups.py",
          "(*range(at, len(others)), *range(at))", "range(at, len(others))", "tests/files"),
     Mutant("a right row reaches one plan too few", "ivjoin/routing/along.py",
          'side="right") for x in (f.low, f.high, f.home)', 'side="right") for x in (f.low, f.low, f.home)',
