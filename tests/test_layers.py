@@ -52,7 +52,7 @@ ANYWHERE = {"numpy", "pyarrow"}
 ONLY_IN = {
     "numba": {"shj"},
     "llvmlite": {"shj"},
-    "sympy": {"conditions", "separation"},
+    "sympy": {"conditions"},
     "sqlglot": {"conditions"},
     "pyspark": {"spark"},
     "py4j": {"spark"},  # comes with pyspark

@@ -309,8 +309,9 @@ def test_a_conjunct_that_does_not_separate_hides_no_other():
 
 
 @pytest.mark.slow
-def test_twenty_linear_conjuncts_need_no_sympy():
+def test_polynomial_conjuncts_need_no_sympy():
     text = " AND ".join(f"l.a + {i} <= r.b + l.b - {i} AND abs(l.i - r.s) < {i + 5}" for i in range(10))
+    text += " AND l.i * l.i - 2 * l.i * r.s + r.s * r.s < 400"
     code = (
         "import sys, pyarrow as pa\n"
         "from ivjoin.expr import Scope, condition\n"
