@@ -107,10 +107,6 @@ def count(plan: RoutingPlan, left: pa.RecordBatch, right: pa.RecordBatch, exact:
     ids = groups(f[0], f[1])
     known = int(max(ids[0].max(initial=0), ids[1].max(initial=0))) + 1
     out = np.zeros(plan.n_cells)
-    single = None if decide else _single(plan, batches, routed)
-    if single is not None:
-        _by_row(plan, matched(axis, f, ids), d, single, out)
-        return Counts((rows_in[0], rows_in[1]), out)
     for low, high in _shares(rows_in[0] + rows_in[1]):
         copies = [_copies_in(plan, s, batches[s], routed[s], low, high) for s in (0, 1)]
         spread = [_taken(f[s], copies[s][0]) for s in (0, 1)]
@@ -119,52 +115,6 @@ def count(plan: RoutingPlan, left: pa.RecordBatch, right: pa.RecordBatch, exact:
         found = _decided(plan, batches, copies, m, d, out) if decide else _counted(plan, copies, m, d, out)
         _alone(plan, copies, found, out)
     return Counts((rows_in[0], rows_in[1]), out)
-
-
-Homes = list[tuple[np.ndarray, np.ndarray] | None]
-
-
-def _single(plan: RoutingPlan, batches: tuple[pa.RecordBatch, pa.RecordBatch], routed: list[Features]) -> Homes | None:
-    """Return the rows and cells of owned copies, if a side has one owned copy for each row, which emits all its pairs.
-
-    Left rows must be owned once, right rows have one copy. None if neither side, or a preserved side, does not qualify.
-    """
-    homes: Homes = [None, None]
-    for s in (0, 1):
-        parts = []
-        for at, (rows, cells, owned) in _pieces(plan, s, batches[s], routed[s]):
-            keep = np.flatnonzero(owned)
-            if len(keep) > routed[s].n or (s == 1 and not plan.layout.both and len(rows) > min(_ROWS, routed[s].n)):
-                break
-            parts.append((rows[keep] + at, cells[keep]))
-        else:
-            rows, cells = (np.concatenate(column) for column in zip(*parts, strict=True))
-            if len(rows) == routed[s].n:
-                homes[s] = rows, cells
-    how = plan.reader.plan.how
-    if any(how.preserved[s] and homes[s] is None for s in (0, 1)):
-        return None
-    if how.pairs and homes[0] is None and (homes[1] is None or plan.layout.both):
-        return None
-    return homes
-
-
-def _by_row(plan: RoutingPlan, m: Matching, d: int, homes: Homes, out: np.ndarray) -> None:
-    """Add the output of each row to the cell that owns it."""
-    how = plan.reader.plan.how
-    counts = {1 - d: m.reached, d: m.met()}
-    pairs_of = 0 if homes[0] is not None else 1
-    for s in (0, 1):
-        home = homes[s]
-        gain = np.zeros(len(counts[s]), dtype=np.int64)
-        if how.pairs and s == pairs_of:
-            gain += counts[s]
-        if how.owes(s):
-            gain += counts[s] == 0
-        elif how.semi == s:
-            gain += counts[s] > 0
-        if home is not None:
-            out += np.bincount(home[1], weights=gain[home[0]], minlength=len(out))
 
 
 def _pieces(plan: RoutingPlan, s: int, batch: pa.RecordBatch, f: Features) -> Iterator[tuple[int, Copies]]:
