@@ -15,12 +15,12 @@ import pyarrow as pa
 
 from ivjoin.errors import OptionError, came
 from ivjoin.expr.arguments import known_options
-from ivjoin.plan.cutting import I64_MAX, I64_MIN
 from ivjoin.routing.plan import RoutingPlan, side_number
 from ivjoin.routing.rows.arrays import Copies
 from ivjoin.routing.rows.reach import Axis
 from ivjoin.routing.rows.reader import Features, Reader
 from ivjoin.shj.plain import rows_at
+from ivjoin.shj.registers import I64_MAX, I64_MIN
 
 __all__ = ["MOST_LIVE", "Edge", "Plan", "PlanList", "Sent", "along"]
 

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from ivjoin.expr.ordinal import NAN_ORDINAL
-from ivjoin.plan.cutting import I64_MAX, I64_MIN
 from ivjoin.routing.along import Edge, PlanList
 from ivjoin.routing.endless import LEAST_WIDTH, EndlessPlan
 from ivjoin.routing.grids.grid_sizes import Grid
+from ivjoin.shj.registers import I64_MAX, I64_MIN
 
 __all__ = ["Counts", "Note", "next_plans", "passed"]
 

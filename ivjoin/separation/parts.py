@@ -11,9 +11,9 @@ from ivjoin.expr.terms import BandTerm, Guard, JoinKey
 from ivjoin.expr.types import BOOL
 from ivjoin.separation.linear import Box, Number, scale_of
 
-__all__ = ["Found", "cut", "fitted", "guard_of", "merged"]
+__all__ = ["FAR", "Found", "cut", "fitted", "guard_of", "merged"]
 
-_FAR = 2**63 - 2  # kernels use offsets below this, so that the next offset also fits
+FAR = 2**63 - 2  # kernels use offsets below this, so that the next offset also fits
 
 
 @dataclass(slots=True)
@@ -55,7 +55,7 @@ def fitted(found: Found) -> Found:
 
 
 def _near(offset: int | None) -> int | None:
-    return offset if offset is not None and abs(offset) < _FAR else None
+    return offset if offset is not None and abs(offset) < FAR else None
 
 
 def cut(box: Box, other: Box) -> None:

@@ -13,8 +13,8 @@ import pytest
 
 from ivjoin import expr
 from ivjoin.conditions.evaluate import evaluate
-from ivjoin.propagation import Outcome, contract
 from ivjoin.expr.polynomial import divided, plus, times
+from ivjoin.propagation import Outcome, contract
 
 TERMS = [
     "a * a + a", "a * a - 2 * a * b + b * b", "a * b + a * c", "a * b - a * c", "(a - b) + (b - c)",
