@@ -21,7 +21,8 @@ from ivjoin.interval.machine.bisection import first_true, last_true, ordinal_of,
 from ivjoin.interval.machine.decimals import half_up, rounded, unrounded
 from ivjoin.interval.machine.float_operators import above, at_least, at_most, below
 from ivjoin.interval.machine.floats import Format
-from ivjoin.interval.machine.operation import NONE, Pair, Unary, clipped, within
+from ivjoin.interval.machine.operation import Unary, within
+from ivjoin.interval.machine.pairs import EMPTY, Pair, meet
 from ivjoin.interval.machine.types import DAY, Type
 
 __all__ = ["conversion"]
@@ -34,7 +35,7 @@ _SHORTEST_LIMIT = 1e39
 def conversion(source: Type, target: Type) -> Unary:
     """Return the cast from one domain to another; raise IntervalError if it does not exist."""
     if source == target:
-        return Unary(target, lambda x: x, clipped)
+        return Unary(target, lambda x: x, meet)
     make = _CASTS.get((source.kind, target.kind))
     if make is None:
         raise IntervalError(f"no cast from {source} to {target}")
@@ -45,7 +46,7 @@ def _rising(
     target: Type, convert: Callable[[Any], Any], back: Callable[[Pair, Pair], Pair], nan: str = "nan"
 ) -> Unary:
     def inverse(z: Pair, x: Pair) -> Pair:
-        return clipped(back(z, x), x)
+        return meet(back(z, x), x)
 
     return Unary(target, within(lambda x: (convert(x[0]), convert(x[1])), inverse, target.limits), inverse, nan)
 
@@ -58,10 +59,10 @@ def _scaled(target: Type, k: int) -> Unary:
 
     # Only members whose k-fold is in the domain count; the others overflow.
     def forward(x: Pair) -> Pair:
-        x = clipped(x, (-(-limits[0] // k), limits[1] // k))
-        return (x[0] * k, x[1] * k) if x[0] <= x[1] else NONE
+        x = meet(x, (-(-limits[0] // k), limits[1] // k))
+        return (x[0] * k, x[1] * k) if x[0] <= x[1] else EMPTY
 
-    return Unary(target, forward, lambda z, x: clipped((-(-z[0] // k), z[1] // k), x))
+    return Unary(target, forward, lambda z, x: meet((-(-z[0] // k), z[1] // k), x))
 
 
 def _floored(target: Type, k: int) -> Unary:
@@ -135,7 +136,7 @@ def _to_float(s: Type, t: Type) -> Unary:
 
     def back(z: Pair, x: Pair) -> Pair:
         lo = first_true(lambda n: convert(n) >= z[0], x[0], x[1], near(z[0]))
-        return (lo, last_true(lambda n: convert(n) <= z[1], lo, x[1], near(z[1]))) if lo <= x[1] else NONE
+        return (lo, last_true(lambda n: convert(n) <= z[1], lo, x[1], near(z[1]))) if lo <= x[1] else EMPTY
 
     return _rising(t, convert, back)
 
@@ -152,11 +153,11 @@ def _by_bisection(s: Type, t: Type, convert: Callable[[float], Any], guess: Call
         lo, hi = ordinal_of(x[0]), ordinal_of(x[1])
         lo = first_true(lambda n: convert(value_of(n)) >= z[0], lo, hi, near(z[0]))
         if lo > hi:
-            return NONE
+            return EMPTY
         hi = last_true(lambda n: convert(value_of(n)) <= z[1], lo, hi, near(z[1]))
         if lo > hi:
-            return NONE
-        return clipped((s.format.ceil(value_of(lo)), s.format.floor(value_of(hi))), x)
+            return EMPTY
+        return meet((s.format.ceil(value_of(lo)), s.format.floor(value_of(hi))), x)
 
     return _rising(t, convert, back, "error")
 
@@ -164,7 +165,7 @@ def _by_bisection(s: Type, t: Type, convert: Callable[[float], Any], guess: Call
 def _float_to_float(s: Type, t: Type) -> Unary:
     f, g = s.format, t.format
     if t.bits >= s.bits:
-        return Unary(t, lambda x: x, lambda z, x: clipped((f.ceil(z[0]), f.floor(z[1])), x))
+        return Unary(t, lambda x: x, lambda z, x: meet((f.ceil(z[0]), f.floor(z[1])), x))
     return _by_bisection(s, t, g.near, lambda z: z)._replace(nan="nan")
 
 

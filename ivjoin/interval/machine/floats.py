@@ -1,6 +1,6 @@
 """Intervals of floating-point numbers as the machine computes with them: rounded to nearest, infinities included.
 
-An interval is two doubles ``lo <= hi``; ``EMPTY`` is ``(inf, -inf)``. NaN is not a member: the functions ``*_nan`` tell
+An interval is two doubles ``lo <= hi``. NaN is not a member: the functions ``*_nan`` tell
 whether an operation can produce one. -0.0 and 0.0 are one number, as in Spark's order.
 
 Rounding to nearest is monotone, so the rounded results of the corners are exact bounds. Backward, the rounded operation
@@ -19,6 +19,7 @@ import struct
 from collections.abc import Callable
 from math import inf, nextafter
 
+from ivjoin.interval.machine.pairs import EMPTY, Pair, hull, meet, neg
 from ivjoin.interval.machine.rounding import add_down, div_down, div_up, mul_down, mul_up, sqrt_down, sqrt_up
 
 __all__ = [
@@ -27,8 +28,6 @@ __all__ = [
     "sqr_rev",
 ]  # fmt: skip
 
-Pair = tuple[float, float]
-EMPTY: Pair = (inf, -inf)
 ENTIRE: Pair = (-inf, inf)
 
 
@@ -115,22 +114,6 @@ class Format:
 BINARY16, BINARY32, BINARY64 = Format(16), Format(32), Format(64)
 
 
-def hull(a: Pair, b: Pair) -> Pair:
-    """Return the smallest interval that contains both."""
-    if a[0] > a[1]:
-        return b
-    if b[0] > b[1]:
-        return a
-    return (a[0] if a[0] < b[0] else b[0], a[1] if a[1] > b[1] else b[1])
-
-
-def meet(a: Pair, b: Pair) -> Pair:
-    """Return the intersection, or EMPTY."""
-    lo = a[0] if a[0] > b[0] else b[0]
-    hi = a[1] if a[1] < b[1] else b[1]
-    return (lo, hi) if lo <= hi else EMPTY
-
-
 def _outward(f: Format, lo: float, hi: float) -> Pair:
     return (f.floor(lo), f.ceil(hi)) if lo <= hi else EMPTY
 
@@ -145,10 +128,6 @@ def _inward(f: Format, test: Callable[[float], bool], x: float, up: bool) -> flo
             break
         x = y
     return x
-
-
-def neg(a: Pair) -> Pair:
-    return (-a[1], -a[0]) if a[0] <= a[1] else EMPTY
 
 
 def abs_(a: Pair) -> Pair:
