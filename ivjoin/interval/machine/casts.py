@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import Decimal
+from fractions import Fraction
 from functools import cache
 from math import inf
 from typing import Any
@@ -83,21 +84,21 @@ def _half_up(target: Type, unit: int) -> Unary:
     return _rising(target, lambda n: rounded((n, n), unit)[0], lambda z, x: unrounded(z, unit))
 
 
-# Numbers
+def _per(t: Type) -> Fraction:
+    """Return the physical units of a number's one, or of a second."""
+    return Fraction(1, DAY) if t.kind == "date" else Fraction(t.ticks if t.unit else 10**t.scale)
 
 
-def _int_to_int(s: Type, t: Type) -> Unary:
-    return _scaled(t, 1)
+def _exact(s: Type, t: Type) -> Unary:
+    """Return a cast between ints, decimals and times: multiplied by a constant, or divided by one and rounded."""
+    k = _per(t) / _per(s)
+    if k.denominator == 1:
+        return _scaled(t, k.numerator)
+    rounds = _half_up if t.kind == "decimal" else _truncated if s.kind == "decimal" else _floored
+    return rounds(t, k.denominator)
 
 
-def _to_decimal(s: Type, t: Type) -> Unary:
-    if t.scale >= s.scale:
-        return _scaled(t, 10 ** (t.scale - s.scale))
-    return _half_up(t, 10 ** (s.scale - t.scale))
-
-
-def _decimal_to_int(s: Type, t: Type) -> Unary:
-    return _truncated(t, 10**s.scale)
+# Floats
 
 
 def _nearest(f: Format, n: int, unit: int) -> float:
@@ -206,39 +207,6 @@ def _float_to_decimal(s: Type, t: Type) -> Unary:
     return made._replace(nan="null", makes_null=lambda x: bool(x[0] == -inf or x[1] == inf))
 
 
-# Times
-
-
-def _unit(s: Type, t: Type) -> Unary:
-    return _scaled(t, t.ticks // s.ticks) if t.ticks >= s.ticks else _floored(t, s.ticks // t.ticks)
-
-
-def _timestamp_to_date(s: Type, t: Type) -> Unary:
-    return _floored(t, DAY * s.ticks)
-
-
-def _date_to_timestamp(s: Type, t: Type) -> Unary:
-    return _scaled(t, DAY * t.ticks)
-
-
-def _timestamp_to_int(s: Type, t: Type) -> Unary:
-    return _floored(t, s.ticks)
-
-
-def _timestamp_to_decimal(s: Type, t: Type) -> Unary:
-    digits = len(str(s.ticks)) - 1
-    return _scaled(t, 10 ** (t.scale - digits)) if t.scale >= digits else _half_up(t, 10 ** (digits - t.scale))
-
-
-def _int_to_timestamp(s: Type, t: Type) -> Unary:
-    return _scaled(t, t.ticks)
-
-
-def _decimal_to_timestamp(s: Type, t: Type) -> Unary:
-    digits = len(str(t.ticks)) - 1
-    return _scaled(t, 10 ** (digits - s.scale)) if digits >= s.scale else _truncated(t, 10 ** (s.scale - digits))
-
-
 def _float_to_timestamp(s: Type, t: Type) -> Unary:
     per, most = float(t.ticks), t.limits[1]
 
@@ -253,12 +221,11 @@ def _float_to_timestamp(s: Type, t: Type) -> Unary:
 
 
 _CASTS: dict[tuple[str, str], Callable[[Type, Type], Unary]] = {
-    ("int", "int"): _int_to_int, ("int", "float"): _to_float, ("int", "decimal"): _to_decimal,
-    ("int", "timestamp"): _int_to_timestamp, ("float", "int"): _float_to_int, ("float", "float"): _float_to_float,
-    ("float", "decimal"): _float_to_decimal, ("float", "timestamp"): _float_to_timestamp,
-    ("decimal", "int"): _decimal_to_int, ("decimal", "float"): _to_float, ("decimal", "decimal"): _to_decimal,
-    ("decimal", "timestamp"): _decimal_to_timestamp, ("timestamp", "timestamp"): _unit,
-    ("timestamp", "date"): _timestamp_to_date, ("timestamp", "int"): _timestamp_to_int,
-    ("timestamp", "float"): _to_float, ("timestamp", "decimal"): _timestamp_to_decimal,
-    ("date", "timestamp"): _date_to_timestamp, ("duration", "duration"): _unit, ("time", "time"): _unit,
+    ("int", "int"): _exact, ("int", "float"): _to_float, ("int", "decimal"): _exact, ("int", "timestamp"): _exact,
+    ("float", "int"): _float_to_int, ("float", "float"): _float_to_float, ("float", "decimal"): _float_to_decimal,
+    ("float", "timestamp"): _float_to_timestamp, ("decimal", "int"): _exact, ("decimal", "float"): _to_float,
+    ("decimal", "decimal"): _exact, ("decimal", "timestamp"): _exact, ("timestamp", "timestamp"): _exact,
+    ("timestamp", "date"): _exact, ("timestamp", "int"): _exact, ("timestamp", "float"): _to_float,
+    ("timestamp", "decimal"): _exact, ("date", "timestamp"): _exact, ("duration", "duration"): _exact,
+    ("time", "time"): _exact,
 }  # fmt: skip

@@ -108,32 +108,25 @@ def binary(name: str, d: Type) -> Binary:
     """Return the operator ``name`` (add, sub, mul, div, rem, pmod) of a float domain."""
     f = d.format
 
-    def add(a: Pair, b: Pair) -> Pair:
-        return _sums(f, a, b)
-
-    def div(a: Pair, b: Pair) -> Pair:
-        return _quotients(f, a, b)
-
-    def mul(a: Pair, b: Pair) -> Pair:
-        return _products(f, a, b)
-
     if name == "add":
         made = Binary(
-            d, add, lambda z, b, x: m.add_rev(f, z, b, x), lambda z, a, x: m.add_rev(f, z, a, x), m.add_nan,
+            d, lambda a, b: m.add(f, a, b), lambda z, b, x: m.add_rev(f, z, b, x),
+            lambda z, a, x: m.add_rev(f, z, a, x), m.add_nan,
         )  # fmt: skip
     elif name == "sub":
         made = Binary(
-            d, lambda a, b: add(a, neg(b)), lambda z, b, x: m.add_rev(f, z, neg(b), x),
+            d, lambda a, b: m.add(f, a, neg(b)), lambda z, b, x: m.add_rev(f, z, neg(b), x),
             lambda z, a, x: neg(m.add_rev(f, z, a, neg(x))), lambda a, b: m.add_nan(a, neg(b)),
         )  # fmt: skip
     elif name == "mul":
         made = Binary(
-            d, mul, lambda z, b, x: m.mul_rev(f, z, b, x), lambda z, a, x: m.mul_rev(f, z, a, x), m.mul_nan,
+            d, lambda a, b: m.mul(f, a, b), lambda z, b, x: m.mul_rev(f, z, b, x),
+            lambda z, a, x: m.mul_rev(f, z, a, x), m.mul_nan,
         )  # fmt: skip
     elif name == "div":
         made = Binary(
-            d, div, lambda z, b, x: m.div_rev_dividend(f, z, b, x), lambda z, a, x: _denominators(f, z, a, x),
-            m.div_nan,
+            d, lambda a, b: m.div(f, a, b), lambda z, b, x: m.div_rev_dividend(f, z, b, x),
+            lambda z, a, x: m.div_rev_divisor(f, z, a, x), m.div_nan,
         )  # fmt: skip
     elif name == "rem":
         made = Binary(
@@ -148,48 +141,6 @@ def binary(name: str, d: Type) -> Binary:
     else:
         raise IntervalError(f"{name} is not defined for {d}")
     return _checked(d, made.forward, made)
-
-
-def _sums(f: Format, a: Pair, b: Pair) -> Pair:
-    lo, hi = a[0] + b[0], a[1] + b[1]
-    if lo == lo and hi == hi:
-        return f.near(lo), f.near(hi)
-    # One argument is only an infinity. With the opposite infinity it gives NaN, with any other number itself.
-    if a[0] == a[1] and b[0] == b[1]:
-        return EMPTY
-    return (f.near(lo) if lo == lo else inf), (f.near(hi) if hi == hi else -inf)
-
-
-def _signs_with(x: float, b: Pair) -> Pair:
-    """Return an infinity times the signs of the members of ``b``, 0 left out."""
-    signs = [s for s, there in ((1.0, b[1] > 0), (-1.0, b[0] < 0)) if there]
-    return (min(x * s for s in signs), max(x * s for s in signs)) if signs else EMPTY
-
-
-def _only_infinite(a: Pair) -> bool:
-    return bool(a[0] == a[1] and a[0] - a[0] != 0)
-
-
-def _products(f: Format, a: Pair, b: Pair) -> Pair:
-    if _only_infinite(a):
-        return _signs_with(a[0], b)
-    return _signs_with(b[0], a) if _only_infinite(b) else m.mul(f, a, b)
-
-
-def _quotients(f: Format, a: Pair, b: Pair) -> Pair:
-    if _only_infinite(a):
-        return _signs_with(a[0], meet(b, (-f.max, f.max)))
-    if _only_infinite(b):
-        return 0.0, 0.0
-    return m.div(f, a, b)
-
-
-def _denominators(f: Format, z: Pair, a: Pair, x: Pair) -> Pair:
-    if not _only_infinite(a):
-        return m.div_rev_divisor(f, z, a, x)
-    # An infinity divided by a finite number is one, with a sign.
-    positive = meet(x, (f.tiny, f.max)) if z[0] <= a[0] <= z[1] else EMPTY
-    return hull(positive, meet(x, (-f.max, -f.tiny))) if z[0] <= -a[0] <= z[1] else positive
 
 
 def _sign_of(x: float) -> float:

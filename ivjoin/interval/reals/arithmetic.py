@@ -7,6 +7,7 @@ Products follow the nine sign cases of Moore, Kearfott and Cloud, *Introduction 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from operator import index
 
 from ivjoin.interval.machine.rounding import (
@@ -30,6 +31,7 @@ __all__ = [
     "abs",
     "add",
     "ceil",
+    "corners",
     "div",
     "floor",
     "fma",
@@ -48,6 +50,8 @@ __all__ = [
     "sub",
     "trunc",
 ]
+
+Bound = Callable[[float, float], float]
 
 _ZERO = make(0.0, 0.0)
 _ONE = make(1.0, 1.0)
@@ -79,21 +83,28 @@ def sub(x: Interval, y: Interval) -> Interval:
     return make(add_down(a, -d), add_up(b, -c))
 
 
+def corners(
+    down: Bound, up: Bound, turn: float, a: float, b: float, c: float, d: float
+) -> tuple[float, float]:
+    """Return the bounds over [a, b] x [c, d] of a function that rises in x for y > 0, and in y for x > ``turn``."""
+    if a >= turn:
+        return down(a if c >= 0.0 else b, c), up(b if d >= 0.0 else a, d)
+    if b <= turn:
+        return down(a if d >= 0.0 else b, d), up(b if c >= 0.0 else a, c)
+    if c >= 0.0:
+        return down(a, d), up(b, d)
+    if d <= 0.0:
+        return down(b, c), up(a, c)
+    ad, bc, ac, bd = down(a, d), down(b, c), up(a, c), up(b, d)
+    return (ad if ad < bc else bc), (ac if ac > bd else bd)
+
+
 def mul(x: Interval, y: Interval) -> Interval:
     """Return the products of a member of each."""
     a, b, c, d = x.inf, x.sup, y.inf, y.sup
     if a > b or c > d:
         return EMPTY
-    if a >= 0.0:
-        return make(mul_down(a if c >= 0.0 else b, c), mul_up(b if d >= 0.0 else a, d))
-    if b <= 0.0:
-        return make(mul_down(a if d >= 0.0 else b, d), mul_up(b if c >= 0.0 else a, c))
-    if c >= 0.0:
-        return make(mul_down(a, d), mul_up(b, d))
-    if d <= 0.0:
-        return make(mul_down(b, c), mul_up(a, c))
-    ad, bc, ac, bd = mul_down(a, d), mul_down(b, c), mul_up(a, c), mul_up(b, d)
-    return make(ad if ad < bc else bc, ac if ac > bd else bd)
+    return make(*corners(mul_down, mul_up, 0.0, a, b, c, d))
 
 
 def div(x: Interval, y: Interval) -> Interval:
@@ -142,16 +153,7 @@ def fma(x: Interval, y: Interval, z: Interval) -> Interval:
     a, b, c, d, low, high = x.inf, x.sup, y.inf, y.sup, z.inf, z.sup
     if a > b or c > d or low > high:
         return EMPTY
-    if a >= 0.0:
-        return make(fma_down(a if c >= 0.0 else b, c, low), fma_up(b if d >= 0.0 else a, d, high))
-    if b <= 0.0:
-        return make(fma_down(a if d >= 0.0 else b, d, low), fma_up(b if c >= 0.0 else a, c, high))
-    if c >= 0.0:
-        return make(fma_down(a, d, low), fma_up(b, d, high))
-    if d <= 0.0:
-        return make(fma_down(b, c, low), fma_up(a, c, high))
-    ad, bc, ac, bd = fma_down(a, d, low), fma_down(b, c, low), fma_up(a, c, high), fma_up(b, d, high)
-    return make(ad if ad < bc else bc, ac if ac > bd else bd)
+    return make(*corners(lambda u, v: fma_down(u, v, low), lambda u, v: fma_up(u, v, high), 0.0, a, b, c, d))
 
 
 def _power_down(x: float, n: int) -> float:
