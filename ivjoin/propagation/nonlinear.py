@@ -21,7 +21,7 @@ from ivjoin.expr.polynomial import Polynomial, divided, plus, times
 from ivjoin.functions.rules.domain import NAN, NULL
 from ivjoin.functions.rules.state import Infeasible, State
 from ivjoin.interval.machine import truth
-from ivjoin.interval.machine.integers import mul_rev
+from ivjoin.interval.machine.integers import floor_root, mul_rev
 from ivjoin.propagation.polynomial import SLOP, Normal, error_of, power, range_of, ready, uses_of
 from ivjoin.propagation.sums import Equation
 
@@ -303,7 +303,7 @@ def _root(k: int, factor: Polynomial, rest: Polynomial, whole: bool) -> Way:
 def _cut_root(v: Any, k: int, whole: bool, up: bool) -> Any:
     """Return the least integer with a k-th power >= v (up), or the greatest with one <= v; rounded outward."""
     if whole:
-        n = _floor_root(abs(v), k)
+        n = floor_root(abs(v), k)
         exact = n**k == abs(v)
         if v >= 0:
             return n + (up and not exact)
@@ -311,17 +311,3 @@ def _cut_root(v: Any, k: int, whole: bool, up: bool) -> Any:
     y = abs(v) ** (1 / k)
     y = nextafter(y + y * SLOP * 8, inf) if (v >= 0) != up else max(0.0, nextafter(y - y * SLOP * 8, -inf))
     return y if v >= 0 else -y
-
-
-def _floor_root(n: int, k: int) -> int:
-    """Return the greatest integer whose k-th power is at most n."""
-    if k == 2:
-        return isqrt(n)
-    lo, hi = 0, 1 << (n.bit_length() // k + 1)
-    while lo < hi:
-        middle = (lo + hi + 1) >> 1
-        if middle**k <= n:
-            lo = middle
-        else:
-            hi = middle - 1
-    return lo

@@ -13,13 +13,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import isqrt
 
+from ivjoin.interval.machine.bisection import last_true
 from ivjoin.interval.machine.pairs import EMPTY, Pair, hull, meet, neg
 
 __all__ = [
-    "EMPTY", "abs_", "abs_rev", "div", "div_rev_dividend", "div_rev_divisor", "hull", "meet", "mod", "mod_rev_dividend",
-    "mod_rev_divisor", "mul", "mul_rev", "pmod", "pmod_rev_dividend", "pmod_rev_divisor", "sqr", "sqr_rev", "truncated",
+    "EMPTY", "abs_", "abs_rev", "div", "div_rev_dividend", "div_rev_divisor", "floor_root", "hull", "meet", "mod",
+    "mod_rev_dividend", "mod_rev_divisor", "mul", "mul_rev", "pmod", "pmod_rev_dividend", "pmod_rev_divisor", "sqr",
+    "sqr_rev", "truncated",
 ]  # fmt: skip
-
 
 
 def mul(a: Pair, b: Pair) -> Pair:
@@ -62,6 +63,11 @@ def sqr_rev(z: Pair, x: Pair) -> Pair:
         return EMPTY
     root = 0 if z[0] <= 0 else isqrt(z[0] - 1) + 1
     return abs_rev((root, isqrt(z[1])), x)
+
+
+def floor_root(n: int, k: int) -> int:
+    """Return the greatest int whose k-th power is not above ``n >= 0``."""
+    return isqrt(n) if k == 2 else last_true(lambda r: r**k <= n, 0, 1 << -(-n.bit_length() // k))
 
 
 def abs_(a: Pair) -> Pair:

@@ -12,7 +12,6 @@ from functools import cache
 from ivjoin.interval.errors import IntervalError
 from ivjoin.interval.machine import calendar, decimals, float_operators
 from ivjoin.interval.machine import integers as m
-from ivjoin.interval.machine.bisection import last_true
 from ivjoin.interval.machine.domains import bounded_decimal
 from ivjoin.interval.machine.operation import Binary, Unary, refined, sign_rev, within
 from ivjoin.interval.machine.pairs import EMPTY, Pair, is_empty, meet, neg
@@ -202,11 +201,6 @@ def _months(d: Type, sign: int) -> Binary:
 # One argument
 
 
-def _integral_root(n: int, k: int) -> int:
-    """Return the greatest int whose k-th power is not above ``n >= 0``, by bisection."""
-    return last_true(lambda r: r**k <= n, 0, 1 << -(-n.bit_length() // k))
-
-
 def _power(k: int) -> tuple[Callable[[Pair], Pair], Callable[[Pair, Pair], Pair]]:
     def up(x: Pair) -> Pair:
         if k % 2 == 0:
@@ -215,8 +209,8 @@ def _power(k: int) -> tuple[Callable[[Pair], Pair], Callable[[Pair, Pair], Pair]
 
     def root_down(c: int) -> int:
         if c >= 0:
-            return _integral_root(c, k)
-        r = _integral_root(-c, k)
+            return m.floor_root(c, k)
+        r = m.floor_root(-c, k)
         return -r if r**k == -c else -r - 1
 
     def back(z: Pair, x: Pair) -> Pair:
