@@ -88,15 +88,6 @@ class OrderTracker:
             self.edge = self.limit = int(v[-1])
             self.seen_value = True
             return None
-        if quiet is None and not self._float and self.nulls is None:
-            running = np.maximum.accumulate(v)
-            last = int(running[-1])
-            on_time = int(v.min()) >= self.limit
-            if on_time and (last < I64_MIN + self.slack or not within or not (v < self._below(running)).any()):
-                if last > self.edge:
-                    self.edge, self.limit = last, self.least_after(last)
-                self.seen_value = True
-                return None
         if quiet is not None:
             v = np.where(quiet, v, I64_MIN)
         bad: np.ndarray | None
