@@ -68,8 +68,8 @@ from typing import Any, Final
 from ivjoin.expr.types import Type
 
 __all__ = [
-    "COMPARISONS", "FLIPPED", "LEFT", "NEGATED", "RIGHT", "Node", "columns_of", "is_met", "make", "rewrite", "sides_of",
-    "walk",
+    "COMPARISONS", "FLIPPED", "LEFT", "NEGATED", "RIGHT", "Node", "columns_of", "is_met", "make", "never_errs",
+    "rewrite", "sides_of", "walk",
 ]  # fmt: skip
 
 LEFT: Final = "left"
@@ -145,6 +145,28 @@ def is_met(n: Node) -> bool:
     next to it, which no coarse value has. So each comparison gives the result for the instants, without overflow.
     """
     return n.op == "cast" and len(n.params) > 2
+
+
+# These never raise an error; neither does float arithmetic.
+_QUIET = COMPARISONS | {
+    "column", "literal", "and", "or", "not", "is_null", "is_nan", "coalesce", "case", "in", "least", "greatest",
+    "next_up", "next_down", "like",
+}  # fmt: skip
+_QUIET_FLOATS = frozenset({"add", "sub", "mul", "neg", "abs", "sqrt", "cbrt", "exp", "sign"})
+
+
+def never_errs(n: Node) -> bool:
+    """Return whether an operation raises no error, whatever its arguments."""
+    if n.op in _QUIET or is_met(n):
+        return True
+    if n.op == "cast":
+        (a,) = n.args
+        if a.type.kind == "int" and n.type.kind == "int":
+            low, high = n.type.limits
+            least, most = a.type.limits
+            return bool(low <= least and most <= high)
+        return n.type.kind == "float" and a.type.kind in ("int", "float", "decimal", "bool")
+    return n.type.kind == "float" and n.op in _QUIET_FLOATS
 
 
 def walk(*roots: Node) -> Iterator[Node]:

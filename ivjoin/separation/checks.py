@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
 from ivjoin.conditions.evaluate import evaluate, no_column
-from ivjoin.expr.nodes import COMPARISONS, FLIPPED, NEGATED, Node, is_met, make, walk
+from ivjoin.expr.nodes import COMPARISONS, FLIPPED, NEGATED, Node, make, never_errs, walk
 from ivjoin.expr.ordinal import has_ordinal, ordinal_of
 from ivjoin.expr.terms import BandTerm
 from ivjoin.expr.types import BOOL, INT64
@@ -29,11 +29,7 @@ _MOST_NODES = 8  # of a side, whose ordinals are stored
 _MOST_ITEMS = 16  # of an IN list
 _DEEPEST = 64  # levels of two-sided expressions
 
-_NEVER_ERR = COMPARISONS | {
-    "column", "literal", "and", "or", "not", "is_null", "is_nan", "in", "case", "coalesce", "least", "greatest", "like",
-}  # fmt: skip
 _UNKNOWN = object()
-_NEVER_ERR_AS_FLOATS = frozenset({"add", "sub", "mul", "neg", "abs"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,11 +296,11 @@ class _Checker:
 
     def is_harmless(self, e: Node) -> bool:
         """Return whether ``e`` cannot raise an error for any row."""
-        return all(_never_errs(n) for n in walk(e))
+        return all(never_errs(n) for n in walk(e))
 
     def _is_safe(self, e: Node) -> bool:
         """Return whether ``e`` raises no error if the guards are true, and add the guards of ``e``."""
-        sums = [n for n in walk(e) if not _never_errs(n)]
+        sums = [n for n in walk(e) if not never_errs(n)]
         for n in sums:
             form = self._forms.form(n) if n.type.is_discrete else None
             if form is None or n in form.terms:
@@ -314,14 +310,6 @@ class _Checker:
             return False
         cut(self.box, box)
         return True
-
-
-def _never_errs(n: Node) -> bool:
-    if n.op in _NEVER_ERR or is_met(n):
-        return True
-    if n.type.kind != "float":
-        return False
-    return n.op in _NEVER_ERR_AS_FLOATS or (n.op == "cast" and n.args[0].type.kind in ("int", "float"))
 
 
 def _constant(e: Node) -> object:

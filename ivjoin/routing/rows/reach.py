@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ivjoin.expr.conjuncts import conjuncts_of
-from ivjoin.expr.nodes import COMPARISONS, Node, is_met, walk
+from ivjoin.expr.nodes import Node, never_errs, walk
 from ivjoin.expr.ordinal import has_ordinal
 from ivjoin.expr.terms import BandTerm
 from ivjoin.plan.cutting import Offset, met_by
@@ -120,12 +120,6 @@ def _axes(divided: int, terms: Sequence[BandTerm], surely: frozenset[Node]) -> I
             yield Axis(divided, node, low, high)
 
 
-# These never raise an error; neither does float arithmetic.
-_QUIET = COMPARISONS | {
-    "column", "literal", "and", "or", "not", "is_null", "is_nan", "coalesce", "case", "in", "least", "greatest",
-    "next_up", "next_down", "like",
-}  # fmt: skip
-_QUIET_FLOATS = frozenset({"add", "sub", "mul", "neg", "abs", "sqrt", "cbrt", "exp", "sign"})
 # If an argument raises an error or is null, so does or is the whole expression.
 _STRICT = frozenset({
     "add", "sub", "mul", "div", "intdiv", "mod", "pmod", "neg", "abs", "sign", "floor", "ceil", "round", "bround",
@@ -135,22 +129,7 @@ _STRICT = frozenset({
 
 
 def _may_err(root: Node) -> bool:
-    return any(not _is_quiet(n) for n in walk(root))
-
-
-def _is_quiet(n: Node) -> bool:
-    if n.op in _QUIET:
-        return True
-    if n.op == "cast":
-        (a,) = n.args
-        if is_met(n):
-            return True
-        if a.type.kind == "int" and n.type.kind == "int":
-            low, high = n.type.limits
-            least, most = a.type.limits
-            return bool(low <= least and most <= high)
-        return n.type.kind == "float" and a.type.kind in ("int", "float", "decimal", "bool")
-    return n.type.kind == "float" and n.op in _QUIET_FLOATS
+    return any(not never_errs(n) for n in walk(root))
 
 
 def _is_sure(n: Node, surely: frozenset[Node]) -> bool:
