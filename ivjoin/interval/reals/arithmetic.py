@@ -156,17 +156,11 @@ def fma(x: Interval, y: Interval, z: Interval) -> Interval:
     return make(*corners(lambda u, v: fma_down(u, v, low), lambda u, v: fma_up(u, v, high), 0.0, a, b, c, d))
 
 
-def _power_down(x: float, n: int) -> float:
-    """Return ``x ** n`` of ``x >= 0`` rounded down, with its limits at 0 and infinity."""
+def _power(rounded: Callable[..., float], x: float, n: int) -> float:
+    """Return ``x ** n`` of ``x >= 0`` rounded by `below` or `above`, with its limits at 0 and infinity."""
     if x == 0.0 or x == INF:
         return 0.0 if (x == 0.0) is (n > 0) else INF
-    return below(power_at, x, n)
-
-
-def _power_up(x: float, n: int) -> float:
-    if x == 0.0 or x == INF:
-        return 0.0 if (x == 0.0) is (n > 0) else INF
-    return above(power_at, x, n)
+    return rounded(power_at, x, n)
 
 
 def pown(x: Interval, n: int) -> Interval:
@@ -184,14 +178,15 @@ def pown(x: Interval, n: int) -> Interval:
     if n == -1:
         return recip(x)
     if a >= 0.0:
-        return make(_power_down(a, n), _power_up(b, n)) if n > 0 else make(_power_down(b, n), _power_up(a, n))
+        low, high = (a, b) if n > 0 else (b, a)
+        return make(_power(below, low, n), _power(above, high, n))
     if b <= 0.0:
         mirrored = pown(make(-b, -a), n)
         return neg(mirrored) if n & 1 else mirrored
     if n & 1:
-        return ENTIRE if n < 0 else make(-_power_up(-a, n), _power_up(b, n))
+        return ENTIRE if n < 0 else make(-_power(above, -a, n), _power(above, b, n))
     farthest = -a if -a > b else b
-    return make(0.0, _power_up(farthest, n)) if n > 0 else make(_power_down(farthest, n), INF)
+    return make(0.0, _power(above, farthest, n)) if n > 0 else make(_power(below, farthest, n), INF)
 
 
 def abs(x: Interval) -> Interval:
@@ -222,29 +217,15 @@ def max(x: Interval, y: Interval) -> Interval:
 _INTEGRAL = 4503599627370496.0
 
 
-def _sign_at(x: float) -> float:
-    return math.copysign(1.0, x) if x != 0.0 else 0.0
+def _stepwise(step: Callable[[float], float], x: Interval) -> Interval:
+    """Return the image under a rising function that gives integers."""
+    if x.inf > x.sup:
+        return EMPTY
+    low, high = (float(step(e)) if -_INTEGRAL < e < _INTEGRAL else e for e in (x.inf, x.sup))
+    return make(low, high)
 
 
-def _floor_at(x: float) -> float:
-    return float(math.floor(x)) if -_INTEGRAL < x < _INTEGRAL else x
-
-
-def _ceil_at(x: float) -> float:
-    return float(math.ceil(x)) if -_INTEGRAL < x < _INTEGRAL else x
-
-
-def _trunc_at(x: float) -> float:
-    return float(math.trunc(x)) if -_INTEGRAL < x < _INTEGRAL else x
-
-
-def _nearest_even_at(x: float) -> float:
-    return float(round(x)) if -_INTEGRAL < x < _INTEGRAL else x
-
-
-def _nearest_away_at(x: float) -> float:
-    if not -_INTEGRAL < x < _INTEGRAL:
-        return x
+def _nearest_away(x: float) -> float:
     whole = math.trunc(x)
     # x - whole is exact, which floor(x + 0.5) is not: 0.5 - 2**-54 would become 1.
     step = math.copysign(1.0, x) if math.fabs(x - whole) >= 0.5 else 0.0
@@ -253,31 +234,31 @@ def _nearest_away_at(x: float) -> float:
 
 def sign(x: Interval) -> Interval:
     """Return the signs -1, 0 and 1 of the members."""
-    return EMPTY if x.inf > x.sup else make(_sign_at(x.inf), _sign_at(x.sup))
+    return EMPTY if x.inf > x.sup else make(*((e > 0.0) - (e < 0.0) for e in (x.inf, x.sup)))
 
 
 def floor(x: Interval) -> Interval:
     """Return the members rounded down to integers."""
-    return EMPTY if x.inf > x.sup else make(_floor_at(x.inf), _floor_at(x.sup))
+    return _stepwise(math.floor, x)
 
 
 def ceil(x: Interval) -> Interval:
     """Return the members rounded up to integers."""
-    return EMPTY if x.inf > x.sup else make(_ceil_at(x.inf), _ceil_at(x.sup))
+    return _stepwise(math.ceil, x)
 
 
 def trunc(x: Interval) -> Interval:
     """Return the members rounded towards zero to integers."""
-    return EMPTY if x.inf > x.sup else make(_trunc_at(x.inf), _trunc_at(x.sup))
+    return _stepwise(math.trunc, x)
 
 
 def round_ties_to_even(x: Interval) -> Interval:
     """Return the members rounded to the nearest integer, halves to the even one."""
-    return EMPTY if x.inf > x.sup else make(_nearest_even_at(x.inf), _nearest_even_at(x.sup))
+    return _stepwise(round, x)
 
 
 def round_ties_to_away(x: Interval) -> Interval:
     """Return the members rounded to the nearest integer, halves away from zero."""
-    return EMPTY if x.inf > x.sup else make(_nearest_away_at(x.inf), _nearest_away_at(x.sup))
+    return _stepwise(_nearest_away, x)
 
 

@@ -148,14 +148,12 @@ def _limit(x: float, y: float) -> float | None:
     return INF if (x > 1.0) is (y > 0.0) else 0.0
 
 
-def _pow_down(x: float, y: float) -> float:
-    limit = _limit(x, y)
-    return below(pow_at, x, y) if limit is None else limit
+def _corner(rounded: Callable[..., float]) -> Callable[[float, float], float]:
+    def power(x: float, y: float) -> float:
+        limit = _limit(x, y)
+        return rounded(pow_at, x, y) if limit is None else limit
 
-
-def _pow_up(x: float, y: float) -> float:
-    limit = _limit(x, y)
-    return above(pow_at, x, y) if limit is None else limit
+    return power
 
 
 def pow(x: Interval, y: Interval) -> Interval:
@@ -170,4 +168,4 @@ def pow(x: Interval, y: Interval) -> Interval:
         return make(0.0, 0.0) if d > 0.0 else EMPTY
     if a < 0.0:
         a = 0.0
-    return make(*corners(_pow_down, _pow_up, 1.0, a, b, c, d))
+    return make(*corners(_corner(below), _corner(above), 1.0, a, b, c, d))
