@@ -35,7 +35,7 @@ ENGINE = [
     Mutant("of many inputs, a bound holds for the rows of one", "ivjoin/multi/reach.py",
          "low, high = min(a for a, _ in spans), max(b for _, b in spans)",
          "low, high = max(a for a, _ in spans), max(b for _, b in spans)", "tests/multi"),
-    Mutant("of many inputs, NaN at the end of what is known is forgotten", "ivjoin/multi/reach.py",
+    Mutant("of many inputs, NaN at the end of what is known is forgotten", "ivjoin/plan/derived/certain.py",
          'nan = t.kind == "float" and high >= NAN_ORDINAL', 'nan = t.kind == "float" and high > NAN_ORDINAL',
          "tests/multi"),
     Mutant("on Spark, only the first bucket learns how far a side has come", "ivjoin/spark/rows/pack.py",
