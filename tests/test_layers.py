@@ -63,10 +63,11 @@ ONLY_IN = {
     "fsspec": {"files"},
     "ortools": {"shedding"},
     "deltalake": {"spark"},
+    "datasketches": {"routing"},
     "rich": {"demo"},
 }
 # heavy packages that even their own room imports only when a call needs them
-ON_DEMAND = {"sympy", "sqlglot", "deltalake", "duckdb", "polars"}
+ON_DEMAND = {"sympy", "sqlglot", "datasketches", "deltalake", "duckdb", "polars"}
 
 
 def modules() -> list[Path]:
@@ -233,7 +234,7 @@ def loaded_by(statement: str) -> set[str]:
 
 
 HEAVY = {
-    "duckdb", "llvmlite", "matplotlib", "numba", "pandas", "polars", "pyspark", "rich", "sqlglot",
+    "datasketches", "duckdb", "llvmlite", "matplotlib", "numba", "pandas", "polars", "pyspark", "rich", "sqlglot",
     "sympy",
 }  # fmt: skip
 

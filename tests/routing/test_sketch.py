@@ -1,12 +1,16 @@
-"""Counts of frequent keys: exact ones, lowered ones, merged and sent to another process."""
+"""Counts of frequent keys: exact ones, sketches, merged and sent to another process."""
 
 from __future__ import annotations
+
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
 
-from ivjoin import OptionError, SnapshotError
+from ivjoin import OptionError, SnapshotError, UnsupportedError
 from ivjoin.routing.rows.sketch import KeyCounts
+
+WITH_SKETCHES = pytest.mark.skipif(find_spec("datasketches") is None, reason="datasketches is not installed")
 
 
 def stream(n: int, seed: int) -> np.ndarray:
@@ -38,7 +42,8 @@ def test_few_keys_are_counted_exactly() -> None:
     assert KeyCounts(8).heavy() == {} and KeyCounts.from_bytes(KeyCounts(8).to_bytes(), 8).rows == 0
 
 
-def test_lowered_counts_miss_no_heavy_key() -> None:
+@WITH_SKETCHES
+def test_a_sketch_misses_no_heavy_key() -> None:
     counts = counted(20_000, 100, workers=16)
     assert not counts.is_exact
     keys = np.concatenate([stream(20_000, s) for s in range(4)])
@@ -52,6 +57,12 @@ def test_lowered_counts_miss_no_heavy_key() -> None:
     exact = counted(100, 1 << 16, workers=16)
     exact.merge(other)
     assert not exact.is_exact and set(exact.heavy()) >= {2**64 - 5}
+
+
+@pytest.mark.skipif(find_spec("datasketches") is not None, reason="datasketches is installed")
+def test_too_many_keys_name_the_extra() -> None:
+    with pytest.raises(UnsupportedError, match=r"pip install 'ivjoin\[routing\]'"):
+        counted(1000, 100)
 
 
 def test_mistakes_are_named() -> None:
