@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent / "ivjoin"
 _PLANNING = {
     "expr", "functions", "conditions", "interval", "separation", "propagation", "shj", "outer", "frontier", "plan",
 }
-_OPERATOR = _PLANNING | {"operator", "metrics"}
+_OPERATOR = _PLANNING - {"functions", "separation"} | {"operator", "metrics"}
 MAY_IMPORT = {
     # types alone, see below: importing the package imports the errors alone
     "__init__": {"conditions", "files", "frontier", "metrics", "multi", "operator", "plan", "query", "stream"},
@@ -30,21 +30,21 @@ MAY_IMPORT = {
     "functions": {"expr", "interval"},
     "conditions": {"expr", "functions"},
     "separation": {"expr", "functions", "conditions"},
-    "propagation": {"interval", "expr", "functions", "conditions", "separation"},
+    "propagation": {"interval", "expr", "functions", "conditions"},
     "shj": set(),  # kernels freeze what they import, and the stamp of their disk cache looks at this room alone
     "frontier": {"expr", "conditions", "shj"},  # a tracker's counts are a record of the registers
     "outer": {"expr", "conditions", "shj"},
     "plan": _PLANNING - {"plan"},
-    "operator": _PLANNING | {"metrics", "shedding"},
-    "routing": _PLANNING,  # hashes by the kernels of keys; knows no operator
+    "operator": _PLANNING - {"functions", "separation"} | {"metrics", "shedding"},
+    "routing": {"expr", "functions", "conditions", "plan", "shj"},  # hashes by the kernels of keys; knows no operator
     "multi": _OPERATOR | {"routing"},
-    "stream": _OPERATOR | {"files", "multi", "routing"},
-    "query": _OPERATOR | {"stream", "files", "multi"},
-    "files": {"conditions", "expr", "interval", "propagation", "plan", "shj"},  # writes columns as plain ones
+    "stream": _OPERATOR | {"files", "multi"},
+    "query": _OPERATOR - {"shj"} | {"stream", "files", "multi"},
+    "files": {"conditions", "expr", "interval", "propagation", "shj"},  # writes columns as plain ones
     "spark": _OPERATOR | {"stream", "files", "multi", "routing"},
     "shedding": {"expr"},
     # the command line knows the public names of `ivjoin` and files, nothing behind them
-    "demo": {"ivjoin", "files", "spark"},
+    "demo": {"ivjoin", "spark"},
     "cli": {"ivjoin", "files", "demo"},
 }
 LOOSE = {"__init__", "__main__", "errors", "metrics"}  # modules that stand in no room
@@ -52,7 +52,7 @@ ANYWHERE = {"numpy", "pyarrow"}
 ONLY_IN = {
     "numba": {"shj"},
     "llvmlite": {"shj"},
-    "sympy": {"conditions", "separation"},
+    "sympy": {"conditions"},
     "sqlglot": {"conditions"},
     "pyspark": {"spark"},
     "py4j": {"spark"},  # comes with pyspark

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ivjoin.expr.nodes import LEFT, RIGHT, Node, walk
 from ivjoin.expr.words import literal_text, quoted
-from ivjoin.functions.records.writing import ATOM, UNARY
+from ivjoin.functions.records.writing import ATOM, MUL, UNARY
 from ivjoin.functions.table import operator_of
 
-__all__ = ["to_text"]
+__all__ = ["MUL", "to_text"]
 
 
 def to_text(node: Node, level: int = 0) -> str:

@@ -14,9 +14,10 @@ import numpy as np
 
 from ivjoin.errors import IvjoinError, OptionError, came
 
-__all__ = ["MOST_ROWS", "known_options", "one_of", "text", "warn_caller", "whole_number"]
+__all__ = ["MOST_ROWS", "known_options", "one_of", "text", "warn_caller", "whole_number", "worker_count"]
 
 MOST_ROWS = 2**31 - 1  # of a batch
+_MOST_WORKERS = 100_000
 
 # Options of pandas, polars and duckdb: the option that replaces each, and how to write it.
 _ELSEWHERE = {
@@ -93,6 +94,13 @@ def whole_number(name: str, value: Any, least: int, most: int, what: str = "a wh
     """Return a whole number within limits, or raise OptionError; a bool is refused."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or not least <= value <= most:
         raise OptionError(f"{name} is {came(value)}; expected {what} from {least} to {most}")
+    return int(value)
+
+
+def worker_count(value: Any) -> int:
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if not whole or not 1 <= value <= _MOST_WORKERS:
+        raise OptionError(f"workers is {came(value)}; expected a whole number from 1 to {_MOST_WORKERS}")
     return int(value)
 
 

@@ -67,8 +67,8 @@ from typing import Any, Final
 from ivjoin.expr.types import Type
 
 __all__ = [
-    "COMPARISONS", "FLIPPED", "LEFT", "NEGATED", "RIGHT", "Node", "columns_of", "is_met", "make", "rewrite", "sides_of",
-    "walk",
+    "COMPARISONS", "FLIPPED", "LEFT", "NEGATED", "RIGHT", "Node", "columns_of", "is_met", "make", "rewrite",
+    "sides_of", "walk",
 ]  # fmt: skip
 
 LEFT: Final = "left"

@@ -11,13 +11,12 @@ import pyarrow as pa
 
 from ivjoin.expr.ordinal import NAN_ORDINAL, python_value
 from ivjoin.frontier.tracking import OrderTracker
+from ivjoin.shj.registers import I64_MIN
 
 __all__ = ["OnLate", "Report", "greatest_lateness", "late_rule"]
 
 Report: TypeAlias = "Callable[[str, pa.RecordBatch], None]"
 OnLate: TypeAlias = "Literal['raise', 'drop', 'join'] | Callable[[str, pa.RecordBatch], None]"
-
-I64_MIN = -(2**63)
 
 
 def late_rule(on_late: OnLate) -> tuple[str, Report | None]:

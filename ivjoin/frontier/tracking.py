@@ -12,11 +12,10 @@ from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import NAN_ORDINAL, has_ordinal
 from ivjoin.frontier.order import ordinal_range
 from ivjoin.frontier.slack import as_double, doubles_below, exactly_below, slack_ticks, ticks_below
-from ivjoin.shj.registers import TRACKER, Register, words_in, words_of
+from ivjoin.shj.registers import I64_MAX, I64_MIN, TRACKER, Register, words_in, words_of
 
 __all__ = ["Frontier", "OrderTracker"]
 
-I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _SEEN = slice(words_of(TRACKER)["edge"], words_of(TRACKER)["seen_null"] + 1)  # with limit and seen_value
 _LIMIT, _SEEN_VALUE, _SEEN_NULL = map(words_of(TRACKER).__getitem__, ("limit", "seen_value", "seen_null"))
 
@@ -89,15 +88,6 @@ class OrderTracker:
             self.edge = self.limit = int(v[-1])
             self.seen_value = True
             return None
-        if quiet is None and not self._float and self.nulls is None:
-            running = np.maximum.accumulate(v)
-            last = int(running[-1])
-            on_time = int(v.min()) >= self.limit
-            if on_time and (last < I64_MIN + self.slack or not within or not (v < self._below(running)).any()):
-                if last > self.edge:
-                    self.edge, self.limit = last, self.least_after(last)
-                self.seen_value = True
-                return None
         if quiet is not None:
             v = np.where(quiet, v, I64_MIN)
         bad: np.ndarray | None

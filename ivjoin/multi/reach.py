@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from ivjoin.expr.nodes import Node, columns_of
-from ivjoin.expr.ordinal import NAN_ORDINAL, has_ordinal, ordinal_of, value_of
+from ivjoin.expr.ordinal import NAN_ORDINAL, has_ordinal, ordinal_of
 from ivjoin.frontier.order import ordinal_range
 from ivjoin.frontier.tracking import Frontier
 from ivjoin.multi.spec import MultiSpec
@@ -79,18 +79,7 @@ def rounds_of(aliases: Collection[str]) -> int:
 
 def hull(node: Node, span: Span | None, null: bool = True) -> Any:
     """Return the domain of a closed interval of ordinals; None is the empty one."""
-    from ivjoin.propagation import Dom
-
-    t = node.type
-    if span is None or span[0] > span[1]:
-        return Dom.empty(t, null=null)
-    low, high = span
-    nan = t.kind == "float" and high >= NAN_ORDINAL
-    if nan:
-        high = ordinal_of(float("inf"), t)
-        if low > high:
-            return Dom.empty(t, null=null, nan=True)
-    return Dom.of(t, value_of(low, t), value_of(high, t), null=null, nan=nan)
+    return domain_of(node, (*((1, 0) if span is None else span), null))
 
 
 def united(doms: Sequence[Any], node: Node) -> Span | None:

@@ -11,13 +11,13 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from ivjoin.expr.codec import decode, encode
+from ivjoin.expr.conjuncts import conjuncts_of
 from ivjoin.expr.nodes import LEFT, Node, columns_of, make, rewrite
 from ivjoin.expr.types import from_arrow
 from ivjoin.frontier.order import Order
 from ivjoin.multi.shape.implied import of_two
 from ivjoin.plan.derived.certain import certain
 from ivjoin.plan.spec import JoinSpec
-from ivjoin.separation.separate import conjuncts_of
 
 __all__ = ["MultiSpec", "Part", "wide_column", "widened"]
 

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.expr import build
+from ivjoin.expr.conjuncts import conjuncts_of
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.types import from_arrow
 from ivjoin.metrics import JoinMetrics
@@ -24,7 +25,6 @@ from ivjoin.operator.prune_bounds import Bounder
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.layout import row_layouts
 from ivjoin.plan.spec import SIDES
-from ivjoin.separation.separate import conjuncts_of
 from ivjoin.shj.store.account import Account
 
 __all__ = ["Engine", "RowsAtHand"]

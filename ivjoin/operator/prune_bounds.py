@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ivjoin.expr.nodes import Node, columns_of, walk
 from ivjoin.expr.ordinal import has_ordinal, ordinal_of
@@ -19,12 +19,10 @@ from ivjoin.operator.pruning.progress import behind, compared_orders
 from ivjoin.operator.pruning.residual import Residual
 from ivjoin.plan.derived.certain import domain_of, ordinals_of
 from ivjoin.plan.derived.residual_checks import bands_say_all
+from ivjoin.plan.derived.unclipped import Unclipped
 from ivjoin.plan.join_plan import JoinPlan, seen_from
 from ivjoin.plan.planner import watched
 from ivjoin.shj.registers import I64_MAX, I64_MIN
-
-if TYPE_CHECKING:
-    from ivjoin.propagation import Unclipped
 
 __all__ = ["Bounder"]
 
@@ -294,7 +292,7 @@ class Bounder:
                 self._unclipped.pop(node, None)
         if not deps:
             return None
-        from ivjoin.propagation import Dom, Unclipped, forward
+        from ivjoin.propagation import Dom, forward
 
         known = {c: Dom.of(c.type, null=False) for c in columns_of(node) if c in frontier.never_null}
         known |= {n: domain_of(n, intervals[n]) for n in deps}

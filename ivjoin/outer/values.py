@@ -9,8 +9,9 @@ from ivjoin.conditions.evaluate import Vector
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.types import to_arrow
 from ivjoin.shj.arrow import bitmap, fixed_array
+from ivjoin.shj.plain import rows_at
 
-__all__ = ["errors_of", "has_value", "plain_array"]
+__all__ = ["errors_of", "has_value", "plain_array", "rows_where"]
 
 
 def errors_of(v: Vector) -> np.ndarray | None:
@@ -24,6 +25,13 @@ def has_value(v: Vector) -> np.ndarray | None:
     if v.error is not None and v.error.any():
         valid = ~v.error if valid is None else valid & ~v.error
     return valid
+
+
+def rows_where(batch: pa.RecordBatch, v: Vector) -> pa.RecordBatch:
+    """Return the rows of a batch for which a truth value is TRUE."""
+    true, there = np.asarray(v.values, dtype=bool), has_value(v)
+    true = true if there is None else true & there
+    return batch if true.all() else rows_at(batch, np.flatnonzero(true))
 
 
 def plain_array(v: Vector, node: Node) -> pa.Array:

@@ -13,8 +13,8 @@ from ivjoin.expr.arguments import text
 from ivjoin.expr.build.casting import cast
 from ivjoin.expr.codec import decode, encode
 from ivjoin.expr.nodes import Node
+from ivjoin.expr.terms import BandTerm
 from ivjoin.expr.types import FLOAT64, to_arrow
-from ivjoin.separation.separate import BandTerm
 from ivjoin.shj.plain import value_type
 
 __all__ = ["FUNCTIONS", "SPREADS", "Aggregate", "aggregates_of", "check_previous", "result_schema", "result_type"]

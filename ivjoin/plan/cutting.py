@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ivjoin.expr.nodes import Node
+from ivjoin.expr.terms import BandTerm
 from ivjoin.plan.join_plan import JoinPlan, seen_from
 from ivjoin.plan.picking.pick import picking_of
 from ivjoin.plan.spec import SIDES
-from ivjoin.separation.separate import BandTerm
 from ivjoin.shj.registers import I64_MAX, I64_MIN
 
 __all__ = ["Cut", "Offset", "cut_of", "met_by", "shifted"]

@@ -12,13 +12,14 @@ import pyarrow as pa
 
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import has_ordinal
+from ivjoin.expr.terms import BandTerm
 from ivjoin.frontier.order import Order
 from ivjoin.frontier.tracking import Frontier, OrderTracker
 from ivjoin.outer.emit import OutputField
 from ivjoin.outer.jointype import JoinType
 from ivjoin.plan.derivations import Derived
 from ivjoin.plan.spec import JoinSpec
-from ivjoin.separation.separate import BandTerm, Separation
+from ivjoin.separation.separate import Separation
 from ivjoin.shj.registers import I64_MAX, I64_MIN
 from ivjoin.shj.store.rows.bands import BandTable
 

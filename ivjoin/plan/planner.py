@@ -11,8 +11,10 @@ import pyarrow as pa
 from ivjoin.conditions.evaluate import check_supported
 from ivjoin.errors import ConditionError, UnsupportedError
 from ivjoin.expr import build
+from ivjoin.expr.conjuncts import conjuncts_of
 from ivjoin.expr.nodes import Node, columns_of, sides_of, walk
 from ivjoin.expr.ordinal import has_ordinal, value_of
+from ivjoin.expr.terms import BandTerm, JoinKey
 from ivjoin.expr.types import from_arrow
 from ivjoin.outer.emit import OutputField
 from ivjoin.outer.fields import output_fields
@@ -24,7 +26,7 @@ from ivjoin.plan.derived.residual_checks import bands_say_all, check_table, keep
 from ivjoin.plan.join_plan import JoinPlan, SidePlan, band_table, seen_from
 from ivjoin.plan.spec import SIDES, JoinSpec
 from ivjoin.plan.sums import leave_sums
-from ivjoin.separation.separate import BandTerm, JoinKey, Separation, conjuncts_of, separate
+from ivjoin.separation.separate import Separation, separate
 from ivjoin.shj.registers import I64_MAX, I64_MIN
 from ivjoin.shj.store.rows.bands import BandTable
 

@@ -10,9 +10,8 @@ from ivjoin.propagation.dag import Outcome, Propagator
 from ivjoin.propagation.frontier import contract_nodes, forward, forward_all, propagator
 from ivjoin.propagation.ordering import Direction, ordering
 from ivjoin.propagation.prefix import confirmed, dead_until, refutes
-from ivjoin.propagation.unclipped import Unclipped
 
 __all__ = [
-    "Bounds", "Contraction", "Direction", "Dom", "Outcome", "Propagator", "Unclipped", "confirmed", "contract",
+    "Bounds", "Contraction", "Direction", "Dom", "Outcome", "Propagator", "confirmed", "contract",
     "contract_nodes", "dead_until", "forward", "forward_all", "ordering", "propagator", "refutes",
 ]  # fmt: skip

@@ -139,8 +139,7 @@ def _closed(i: int, op: str, d: Sum) -> Equation | None:
     if op not in ("lt", "le", "gt", "ge", "eq", "ne"):
         return value(i, d) if d.repeats else None
     g = gcd(*d.terms.values()) if d.terms else 0
-    uneven = op in ("eq", "ne") and len(d.terms) > 1 and any(abs(c) != 1 for c in d.terms.values())
-    if not d.repeats and (len(d.terms) < 2 or (g <= 1 and not uneven)):
+    if not d.repeats and (len(d.terms) < 2 or g <= 1):
         return None
     return comparison(i, op, d)
 

@@ -17,23 +17,12 @@ from math import ceil, floor, inf, isqrt, nextafter, sqrt
 from typing import Any
 
 from ivjoin.expr.nodes import NEGATED, Node
+from ivjoin.expr.polynomial import Polynomial, divided, plus, times
 from ivjoin.functions.rules.domain import NAN, NULL
 from ivjoin.functions.rules.state import Infeasible, State
 from ivjoin.interval.machine import truth
-from ivjoin.interval.machine.integers import mul_rev
-from ivjoin.propagation.polynomial import (
-    SLOP,
-    Normal,
-    Polynomial,
-    divided,
-    error_of,
-    minus,
-    power,
-    range_of,
-    ready,
-    times,
-    uses_of,
-)
+from ivjoin.interval.machine.integers import floor_root, mul_rev
+from ivjoin.propagation.polynomial import SLOP, Normal, error_of, power, range_of, ready, uses_of
 from ivjoin.propagation.sums import Equation
 
 __all__ = ["polynomial_equation"]
@@ -65,7 +54,7 @@ def _equation(
         types = [x.type for x in n.args]
         if a is None or b is None or types[0].kind != types[1].kind or types[0].scale != types[1].scale:
             return None
-        p, whole = minus(a.terms, b.terms), types[0].is_discrete
+        p, whole = plus(a.terms, b.terms, -1), types[0].is_discrete
         if not _pays(p, uses_of((a, b)), whole):
             return None
         if whole:
@@ -248,7 +237,7 @@ def _real_quotient(z: Pair, b: Pair, x: Pair) -> Pair:
 
 def _square(a: Any, b: Polynomial, rest: Polynomial, whole: bool) -> Way:
     """Solve ``a * x * x + b * x + rest``: ``(2 * a * x + b) ** 2 = 4 * a * target + b * b - 4 * a * rest``."""
-    d = minus(times(b, b), {m: 4 * a * c for m, c in rest.items()})
+    d = plus(times(b, b), rest, -4 * a)
     shift, more = ready(b, whole), ready(d, whole)
     four: Any = 4 * a if whole else float(4 * a)
     two: Any = 2 * a if whole else float(2 * a)
@@ -314,7 +303,7 @@ def _root(k: int, factor: Polynomial, rest: Polynomial, whole: bool) -> Way:
 def _cut_root(v: Any, k: int, whole: bool, up: bool) -> Any:
     """Return the least integer with a k-th power >= v (up), or the greatest with one <= v; rounded outward."""
     if whole:
-        n = _floor_root(abs(v), k)
+        n = floor_root(abs(v), k)
         exact = n**k == abs(v)
         if v >= 0:
             return n + (up and not exact)
@@ -322,17 +311,3 @@ def _cut_root(v: Any, k: int, whole: bool, up: bool) -> Any:
     y = abs(v) ** (1 / k)
     y = nextafter(y + y * SLOP * 8, inf) if (v >= 0) != up else max(0.0, nextafter(y - y * SLOP * 8, -inf))
     return y if v >= 0 else -y
-
-
-def _floor_root(n: int, k: int) -> int:
-    """Return the greatest integer whose k-th power is at most n."""
-    if k == 2:
-        return isqrt(n)
-    lo, hi = 0, 1 << (n.bit_length() // k + 1)
-    while lo < hi:
-        middle = (lo + hi + 1) >> 1
-        if middle**k <= n:
-            lo = middle
-        else:
-            hi = middle - 1
-    return lo

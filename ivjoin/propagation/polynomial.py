@@ -3,8 +3,7 @@
 A whole number equals its polynomial unless an operation overflows, which is an error. A float's distance from its
 polynomial is bounded step by step from the magnitudes of the operands. An unbounded magnitude bounds nothing.
 
-A polynomial maps monomials to coefficients other than zero. A monomial is the sorted tuple of the places of its
-factors, repeated as often as they occur; ``()`` is the constant.
+Coefficients are ints for whole numbers, and fractions for floats.
 """
 
 from __future__ import annotations
@@ -15,16 +14,11 @@ from math import inf, isfinite
 from typing import Any, NamedTuple
 
 from ivjoin.expr.nodes import Node
+from ivjoin.expr.polynomial import Polynomial, plus, scaled, times
 from ivjoin.functions.records.linear import cast_factor, is_exact_product, is_exact_sum
 from ivjoin.functions.rules.domain import NAN
 
-__all__ = [
-    "Monomial", "Normal", "Polynomial", "SLOP", "Step", "Terms", "divided", "error_of", "minus", "normal_forms",
-    "power", "range_of", "ready", "times", "uses_of",
-]  # fmt: skip
-
-Monomial = tuple[int, ...]
-Polynomial = dict[Monomial, Any]  # coefficients: int for whole numbers, Fraction for floats
+__all__ = ["SLOP", "Normal", "Step", "Terms", "error_of", "normal_forms", "power", "range_of", "ready", "uses_of"]
 
 _MOST_TERMS = 12
 _MOST_FACTORS = 3
@@ -57,19 +51,6 @@ class Normal(NamedTuple):
     uses: dict[int, int]
 
 
-def minus(a: Polynomial, b: Polynomial) -> Polynomial:
-    return _plus(a, b, -1)
-
-
-def _plus(a: Polynomial, b: Polynomial, sign: int) -> Polynomial:
-    out = dict(a)
-    for m, c in b.items():
-        c = out.pop(m, 0) + sign * c
-        if c:
-            out[m] = c
-    return out
-
-
 def uses_of(args: Iterable[Normal]) -> dict[int, int]:
     """Return how often several expressions together read each atom."""
     out: dict[int, int] = {}
@@ -77,51 +58,6 @@ def uses_of(args: Iterable[Normal]) -> dict[int, int]:
         for x, k in a.uses.items():
             out[x] = out.get(x, 0) + k
     return out
-
-
-def times(a: Polynomial, b: Polynomial) -> Polynomial:
-    out: Polynomial = {}
-    for m, c in a.items():
-        for k, d in b.items():
-            key = tuple(sorted(m + k))
-            e = out.pop(key, 0) + c * d
-            if e:
-                out[key] = e
-    return out
-
-
-def divided(a: Polynomial, b: Polynomial, whole: bool) -> tuple[Polynomial, Polynomial]:
-    """Return ``(q, r)`` with ``a = q * b + r``, by division by the leading term of ``b``.
-
-    ``whole``: the coefficients of the quotient must be integers. A quotient that simplifies nothing is zero.
-    """
-    lead = _leading(b)
-    q: Polynomial = {}
-    kept: Polynomial = {}
-    rest = dict(a)
-    while rest:
-        m = _leading(rest)
-        left = _without(m, lead)
-        if left is None or (whole and rest[m] % b[lead]):
-            kept[m] = rest.pop(m)
-            continue
-        step = {left: rest[m] // b[lead] if whole else Fraction(rest[m]) / b[lead]}
-        q = _plus(q, step, 1)
-        rest = minus(rest, times(step, b))
-    return (q, kept) if len(kept) < len(a) else ({}, a)
-
-
-def _leading(p: Polynomial) -> Monomial:
-    return max(p, key=lambda m: (len(m), m))
-
-
-def _without(m: Monomial, factor: Monomial) -> Monomial | None:
-    left = list(m)
-    for x in factor:
-        if x not in left:
-            return None
-        left.remove(x)
-    return tuple(left)
 
 
 def normal_forms(nodes: Sequence[Node], at: Sequence[tuple[int, ...]]) -> list[Normal | None]:
@@ -174,43 +110,39 @@ def _of_whole(n: Node, args: list[Normal]) -> Polynomial | None:
     if not all(x.type.is_discrete for x in n.args):
         return None
     if op in ("add", "sub") and is_exact_sum(n):
-        return _plus(a, args[1].terms, 1 if op == "add" else -1)
+        return plus(a, args[1].terms, 1 if op == "add" else -1)
     if op == "neg":
-        return _scaled(a, -1)
+        return scaled(a, -1)
     if op == "mul" and is_exact_product(n):
         return times(a, args[1].terms)
     if op == "cast":
         factor = cast_factor(n)
-        return None if factor is None else _scaled(a, factor)
+        return None if factor is None else scaled(a, factor)
     if op in ("least", "greatest", "coalesce") and len(set(n.args)) == 1:
         return a
     return None
-
-
-def _scaled(p: Polynomial, factor: Any) -> Polynomial:
-    return {m: c * factor for m, c in p.items()}
 
 
 def _of_float(n: Node, i: int, at: tuple[int, ...], args: list[Normal]) -> tuple[Polynomial, Step] | None:
     """Return the terms and the rounding steps."""
     op, a, unit = n.op, args[0].terms, _UNIT[32 if n.type.bits == 32 else 64]
     if op == "neg":
-        return _scaled(a, -1), Step(i, "scale", at, 1.0, (0.0, 0.0))
+        return scaled(a, -1), Step(i, "scale", at, 1.0, (0.0, 0.0))
     if op in ("add", "sub"):
-        return _plus(a, args[1].terms, 1 if op == "add" else -1), Step(i, "add", at, 1.0, unit)
+        return plus(a, args[1].terms, 1 if op == "add" else -1), Step(i, "add", at, 1.0, unit)
     if op == "mul":
         return times(a, args[1].terms), Step(i, "mul", at, 1.0, unit)
     if op == "div" and set(args[1].terms) == {()}:
         c = 1 / Fraction(args[1].terms[()])
         if abs(c) > 10**300:
             return None
-        return _scaled(a, c), Step(i, "scale", at[:1], abs(float(c)) * 1.0000001, unit)
+        return scaled(a, c), Step(i, "scale", at[:1], abs(float(c)) * 1.0000001, unit)
     if op == "pow" and args[1].terms == {(): 2}:
         # Not every library rounds a power correctly.
         return times(a, a), Step(i, "mul", (at[0], at[0]), 1.0, (unit[0] * 16, unit[1] * 16))
     if op == "cast" and n.args[0].type.kind in ("int", "decimal", "float"):
         scale = 10 ** n.args[0].type.scale if n.args[0].type.kind == "decimal" else 1
-        return _scaled(a, Fraction(1, scale)), Step(i, "scale", at, 1.0000001 / scale, (unit[0] * 4, unit[1] * 4))
+        return scaled(a, Fraction(1, scale)), Step(i, "scale", at, 1.0000001 / scale, (unit[0] * 4, unit[1] * 4))
     return None
 
 

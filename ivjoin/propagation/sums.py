@@ -108,32 +108,6 @@ def _solve(s: State, terms: tuple[tuple[int, int], ...], least: Any, most: Any) 
                 high += c * (nlo - lo)
 
 
-def _congruent(s: State, terms: tuple[tuple[int, int], ...], total: int) -> None:
-    """Narrow the atoms of ``sum = total`` to the residues that divisibility allows."""
-    for k, (x, c) in enumerate(terms):
-        g = 0
-        for j, (_, other) in enumerate(terms):
-            if j != k:
-                g = gcd(g, other)
-        if g <= 1:
-            continue
-        h = gcd(c, g)
-        if total % h:
-            raise Infeasible
-        modulus = g // h
-        if modulus == 1:
-            continue
-        residue = total // h * pow(c // h, -1, modulus) % modulus
-        lo, hi, _ = s.D[x]
-        if lo > hi:
-            continue
-        lo += (residue - lo) % modulus
-        hi -= (hi - residue) % modulus
-        if lo > hi:
-            raise Infeasible
-        s.cut(x, lo, hi, ~0)
-
-
 def comparison(i: int, op: str, d: Sum) -> Equation:
     g = gcd(*d.terms.values()) if d.terms else 1
     terms = tuple((x, c // g) for x, c in d.terms.items())
@@ -176,10 +150,7 @@ def comparison(i: int, op: str, d: Sum) -> Equation:
         if wanted[0] is not None and wanted[1] is not None:
             if not whole:
                 raise Infeasible
-            _solve(s, terms, *wanted)
-            _congruent(s, terms, least)
-        else:
-            _solve(s, terms, *wanted)
+        _solve(s, terms, *wanted)
 
     return Equation(tuple(d.terms), forward, backward)
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 from ivjoin.conditions import scalar
 from ivjoin.errors import ConditionError, OptionError, came
 from ivjoin.expr.arguments import known_options, one_of
+from ivjoin.expr.conjuncts import conjuncts_of
 from ivjoin.expr.nodes import Node, make
 from ivjoin.expr.scope import Scope, nearest
 from ivjoin.expr.timezones import zone_of_call
@@ -23,7 +24,6 @@ from ivjoin.outer.jointype import join_type
 from ivjoin.plan.picking.choice import Pick, check_pick
 from ivjoin.query.joining import joined
 from ivjoin.query.resolved import Resolved, Step, pushed, sides
-from ivjoin.separation.normal import conjuncts_of
 from ivjoin.stream.join_stream import JoinStream
 from ivjoin.stream.many import join_many, opened
 from ivjoin.stream.pull import thread_count

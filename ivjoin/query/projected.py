@@ -11,8 +11,7 @@ from ivjoin.conditions.evaluate import Vector, check_supported, evaluate, first_
 from ivjoin.errors import EvaluationError
 from ivjoin.expr import build
 from ivjoin.expr.nodes import Node
-from ivjoin.outer.values import has_value, plain_array
-from ivjoin.shj.plain import rows_at
+from ivjoin.outer.values import plain_array, rows_where
 
 __all__ = ["Projection"]
 
@@ -45,12 +44,7 @@ class Projection:
     def of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the output of joined rows; EvaluationError if WHERE or an output column has an error for a row."""
         if self._after is not None:
-            v = self._values(self._after, batch)
-            there = has_value(v)
-            true = np.asarray(v.values, dtype=bool)
-            true = true if there is None else true & there
-            if not true.all():
-                batch = rows_at(batch, np.flatnonzero(true))
+            batch = rows_where(batch, self._values(self._after, batch))
         arrays = {n: plain_array(self._values(n, batch), n) for n in self._computed}
         columns = [
             batch.column(self._places[n.params]) if n.op == "column" else arrays[n] for n in self._nodes

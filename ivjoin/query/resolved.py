@@ -11,10 +11,10 @@ import pyarrow as pa
 from ivjoin.conditions.read.sqlselect import Item, JoinClause, Select
 from ivjoin.errors import ColumnError, ConditionError, UnsupportedError
 from ivjoin.expr import build
+from ivjoin.expr.conjuncts import conjuncts_of
 from ivjoin.expr.nodes import Node, columns_of, make
 from ivjoin.expr.scope import Scope
 from ivjoin.expr.types import from_arrow
-from ivjoin.separation.normal import conjuncts_of
 
 if TYPE_CHECKING:
     from ivjoin.expr.literals import Params

@@ -15,12 +15,12 @@ import pyarrow as pa
 
 from ivjoin.errors import OptionError, came
 from ivjoin.expr.arguments import known_options
-from ivjoin.plan.cutting import I64_MAX, I64_MIN
 from ivjoin.routing.plan import RoutingPlan, side_number
 from ivjoin.routing.rows.arrays import Copies
-from ivjoin.routing.rows.reach import Axis, owes
+from ivjoin.routing.rows.reach import Axis
 from ivjoin.routing.rows.reader import Features, Reader
 from ivjoin.shj.plain import rows_at
+from ivjoin.shj.registers import I64_MAX, I64_MIN
 
 __all__ = ["MOST_LIVE", "Edge", "Plan", "PlanList", "Sent", "along"]
 
@@ -242,7 +242,7 @@ def along(plan: RoutingPlan, falling: bool = False) -> PlanList:
     if not isinstance(plan, RoutingPlan):
         raise OptionError(f"plan is {came(plan)}; expected a RoutingPlan")
     reach = plan.reader.reach
-    preserved = owes(plan.join_type, 0), owes(plan.join_type, 1)
+    preserved = plan.reader.plan.how.preserved
     fit = [(preserved[1 - a.divided], a) for a in reach.axes if not preserved[1 - a.divided] or a.home is not None]
     if not fit:
         why = (

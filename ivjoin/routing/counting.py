@@ -11,11 +11,10 @@ import pyarrow as pa
 
 from ivjoin.conditions.evaluate import evaluate
 from ivjoin.expr.nodes import Node, columns_of
-from ivjoin.outer.jointype import JoinType
 from ivjoin.routing.plan import RoutingPlan
 from ivjoin.routing.rows.arrays import Copies, stacked
 from ivjoin.routing.rows.matching import Matching, matching
-from ivjoin.routing.rows.reach import Axis, owes
+from ivjoin.routing.rows.reach import Axis
 from ivjoin.routing.rows.reader import Features, Reader
 from ivjoin.shj.plain import plain_type, to_plain
 
@@ -97,7 +96,7 @@ def count(plan: RoutingPlan, left: pa.RecordBatch, right: pa.RecordBatch, exact:
 
     With ``exact``, the whole condition decides candidate pairs if keys and one band do not.
     """
-    reader, how = plan.reader, plan.join_type
+    reader = plan.reader
     batches = (left, right)
     routed = [plan.features(s, batches[s]) for s in (0, 1)]
     rows_in = tuple(_received(plan, s, batches[s], routed[s]) for s in (0, 1))
@@ -108,63 +107,14 @@ def count(plan: RoutingPlan, left: pa.RecordBatch, right: pa.RecordBatch, exact:
     ids = groups(f[0], f[1])
     known = int(max(ids[0].max(initial=0), ids[1].max(initial=0))) + 1
     out = np.zeros(plan.n_cells)
-    single = None if decide else _single(plan, batches, routed)
-    if single is not None:
-        _by_row(how, matched(axis, f, ids), d, single, out)
-        return Counts((rows_in[0], rows_in[1]), out)
     for low, high in _shares(rows_in[0] + rows_in[1]):
         copies = [_copies_in(plan, s, batches[s], routed[s], low, high) for s in (0, 1)]
         spread = [_taken(f[s], copies[s][0]) for s in (0, 1)]
         left_at, right_at = (cells * known + ids[s][rows] for s, (rows, cells, _) in enumerate(copies))
         m = matched(axis, spread, (left_at, right_at))
-        found = _decided(plan, batches, copies, m, d, out) if decide else _counted(how, copies, m, d, out)
-        _alone(how, copies, found, out)
+        found = _decided(plan, batches, copies, m, d, out) if decide else _counted(plan, copies, m, d, out)
+        _alone(plan, copies, found, out)
     return Counts((rows_in[0], rows_in[1]), out)
-
-
-Homes = list[tuple[np.ndarray, np.ndarray] | None]
-
-
-def _single(plan: RoutingPlan, batches: tuple[pa.RecordBatch, pa.RecordBatch], routed: list[Features]) -> Homes | None:
-    """Return the rows and cells of owned copies, if a side has one owned copy for each row, which emits all its pairs.
-
-    Left rows must be owned once, right rows have one copy. None if neither side, or a preserved side, does not qualify.
-    """
-    homes: Homes = [None, None]
-    for s in (0, 1):
-        parts = []
-        for at, (rows, cells, owned) in _pieces(plan, s, batches[s], routed[s]):
-            keep = np.flatnonzero(owned)
-            if len(keep) > routed[s].n or (s == 1 and not plan.layout.both and len(rows) > min(_ROWS, routed[s].n)):
-                break
-            parts.append((rows[keep] + at, cells[keep]))
-        else:
-            rows, cells = (np.concatenate(column) for column in zip(*parts, strict=True))
-            if len(rows) == routed[s].n:
-                homes[s] = rows, cells
-    how = plan.join_type
-    if any(owes(how, s) and homes[s] is None for s in (0, 1)):
-        return None
-    if how.pairs and homes[0] is None and (homes[1] is None or plan.layout.both):
-        return None
-    return homes
-
-
-def _by_row(how: JoinType, m: Matching, d: int, homes: Homes, out: np.ndarray) -> None:
-    """Add the output of each row to the cell that owns it."""
-    counts = {1 - d: m.reached, d: m.met()}
-    pairs_of = 0 if homes[0] is not None else 1
-    for s in (0, 1):
-        home = homes[s]
-        gain = np.zeros(len(counts[s]), dtype=np.int64)
-        if how.pairs and s == pairs_of:
-            gain += counts[s]
-        if how.owes(s):
-            gain += counts[s] == 0
-        elif how.semi == s:
-            gain += counts[s] > 0
-        if home is not None:
-            out += np.bincount(home[1], weights=gain[home[0]], minlength=len(out))
 
 
 def _pieces(plan: RoutingPlan, s: int, batch: pa.RecordBatch, f: Features) -> Iterator[tuple[int, Copies]]:
@@ -207,10 +157,11 @@ def _taken(f: Features, rows: np.ndarray) -> Features:
     return Features(len(rows), None, pick(f.lone), pick(f.wild), pick(f.low), pick(f.high))
 
 
-def _counted(how: JoinType, copies: list[Copies], m: Matching, d: int, out: np.ndarray) -> list[np.ndarray | None]:
+def _counted(plan: RoutingPlan, copies: list[Copies], m: Matching, d: int, out: np.ndarray) -> list[np.ndarray | None]:
     """Add the owned pairs of each cell to ``out``. Return whether each copy was matched, for the given sides."""
+    how = plan.reader.plan.how
     reached = m.reached
-    met = m.met() if owes(how, d) or (how.pairs and d == 0) else None
+    met = m.met() if how.preserved[d] or (how.pairs and d == 0) else None
     if how.pairs:
         # a pair is owned if its left copy is
         _, cells, owned = copies[0]
@@ -237,7 +188,7 @@ def _decided(
         holds = np.flatnonzero(_true(condition, batches, [copies[s][0][pair[s]] for s in (0, 1)]))
         for s in (0, 1):
             found[s][pair[s][holds]] = True
-        if plan.join_type.pairs:
+        if plan.reader.plan.how.pairs:
             lefts = pair[0][holds]
             out += np.bincount(cells[lefts[owned[lefts]]], minlength=len(out))
     return [found[0], found[1]]
@@ -256,9 +207,10 @@ def _true(condition: Node, batches: tuple[pa.RecordBatch, pa.RecordBatch], rows:
     return np.asarray(holds if v.error is None else holds & ~v.error)
 
 
-def _alone(how: JoinType, copies: list[Copies], found: list[np.ndarray | None], out: np.ndarray) -> None:
+def _alone(plan: RoutingPlan, copies: list[Copies], found: list[np.ndarray | None], out: np.ndarray) -> None:
+    how = plan.reader.plan.how
     for s in (0, 1):
-        if not owes(how, s):
+        if not how.preserved[s]:
             continue
         _, cells, owned = copies[s]
         hit = found[s]

@@ -12,14 +12,13 @@ import numpy as np
 from ivjoin.conditions.saved import damaged, flag, whole, wholes
 from ivjoin.errors import OptionError, SnapshotError, came
 from ivjoin.expr.arguments import MOST_ROWS, one_of, text
-from ivjoin.outer.jointype import join_type
 from ivjoin.plan.cache import planned
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.routing.plan import RoutingPlan
 from ivjoin.routing.planner import SCHEMES
 from ivjoin.routing.report import LoadReport
 from ivjoin.routing.rows.cells import Entry, Layout
-from ivjoin.routing.rows.reach import Axis, owes, reach_of
+from ivjoin.routing.rows.reach import Axis, reach_of
 from ivjoin.routing.rows.reader import Reader
 
 __all__ = ["plan_from_json", "plan_to_json"]
@@ -89,7 +88,7 @@ def _decoded(d: dict[str, Any], plan: JoinPlan) -> RoutingPlan:
     return RoutingPlan(
         how=plan.how.name, workers=workers, scheme=one_of("scheme", d["scheme"], SCHEMES),
         notes=tuple(text("a note", note, "one cell") for note in d["notes"]),
-        worker_of=worker_of, join_type=join_type(plan.how.name), reader=reader,
+        worker_of=worker_of, reader=reader,
         layout=layout, axis=axis, dealt=(first, second), measure=_report(d["report"], workers),
     )
 
@@ -121,7 +120,7 @@ def _check_keys(n_light: int, keys: list[int | None], keyed: bool) -> None:
 
 def _check_owners(plan: JoinPlan, entries: list[Entry], axis: Axis | None, both: bool) -> None:
     """Check that each row of a preserved side has one owner, so that it is emitted once if unmatched."""
-    preserved = owes(plan.how, 0), owes(plan.how, 1)
+    preserved = plan.how.preserved
     for e in entries:
         split = any(a > 1 for a, _ in e.grids), any(b > 1 for _, b in e.grids)
         if e.twofold != (both and split != (False, False)):

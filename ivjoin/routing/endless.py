@@ -18,7 +18,7 @@ from ivjoin.routing.grids.grid_sizes import Grid
 from ivjoin.routing.periodic import periodic_slices
 from ivjoin.routing.rows.arrays import Copies, dealt, expanded, stacked
 from ivjoin.routing.rows.hashing import hash_of_rows, mixed
-from ivjoin.routing.rows.reach import Axis, owes, reach_of
+from ivjoin.routing.rows.reach import Axis, reach_of
 from ivjoin.routing.rows.reader import Features, Reader
 
 __all__ = ["LEAST_WIDTH", "EndlessPlan", "buckets_of", "cell_keys", "endless_plans"]
@@ -116,7 +116,7 @@ def endless_plans(plan: JoinPlan, hot: Iterable[int] = ()) -> PlanList | str:
     reach = reach_of(plan)
     node = slices.nodes[slices.own]
     axis = next((a for a in reach.axes if a.divided == slices.own and a.node is node), None)
-    both = owes(plan.how, 1 - slices.own)
+    both = plan.how.preserved[1 - slices.own]
     if axis is None or axis.width is None or (both and axis.home is None):
         return "; ".join(reach.notes) or f"rows of the other side have no place on {node}"
     if plan.separation.keys and not reach.keys[0]:

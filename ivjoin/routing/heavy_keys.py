@@ -10,7 +10,7 @@ from ivjoin.routing.grids.grid_sizes import FREE, LEFT, RIGHT, TWOFOLD
 from ivjoin.routing.grids.placing import placed
 from ivjoin.routing.plan import RoutingPlan
 from ivjoin.routing.rows.cells import Layout
-from ivjoin.routing.rows.reach import Axis, owes
+from ivjoin.routing.rows.reach import Axis
 from ivjoin.routing.sampling import Sample
 from ivjoin.routing.spreading import HeavyKey, Spread
 
@@ -66,7 +66,7 @@ class HeavyKeys:
         """Return the grids that the join type allows, if the scheme uses grids."""
         if self.scheme not in ("auto", "grid") or self.never:
             return None
-        left, right = owes(self.sample.how, 0), owes(self.sample.how, 1)
+        left, right = self.sample.how.preserved
         return TWOFOLD if left and right else LEFT if left else RIGHT if right else FREE
 
     def _heavy(self, current: RoutingPlan | None) -> np.ndarray:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from ivjoin.outer.jointype import JoinType
+from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.routing.counting import count
 from ivjoin.routing.grids.grid_sizes import LEFT, RIGHT, TWOFOLD
 from ivjoin.routing.plan import RoutingPlan
 from ivjoin.routing.report import LoadReport
-from ivjoin.routing.rows.reach import Reach, owes
+from ivjoin.routing.rows.reach import Reach
 from ivjoin.routing.sampling import Sample
 from ivjoin.shj.plain import rows_at
 
@@ -56,9 +56,9 @@ def by_worker(plan: RoutingPlan, cells: np.ndarray) -> np.ndarray:
     return np.bincount(plan.worker_of, weights=cells, minlength=plan.workers)
 
 
-def indivisible(how: JoinType, reach: Reach) -> str | None:
+def indivisible(plan: JoinPlan, reach: Reach) -> str | None:
     """Return the grids if only grids divide a key, for any scheme; None if a key can be divided freely."""
-    preserved = owes(how, 0), owes(how, 1)
+    preserved = plan.how.preserved
     if not any(preserved) or any(not preserved[1 - a.divided] or a.home is not None for a in reach.axes):
         return None
     return TWOFOLD if all(preserved) else LEFT if preserved[0] else RIGHT

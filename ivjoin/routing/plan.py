@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.errors import ProtocolError, came
-from ivjoin.outer.jointype import JoinType
 from ivjoin.plan.spec import SIDES
 from ivjoin.routing.report import LoadReport
 from ivjoin.routing.rows.arrays import Copies, stacked
@@ -51,7 +50,6 @@ class RoutingPlan:
     scheme: str
     notes: tuple[str, ...]
     worker_of: np.ndarray
-    join_type: JoinType = field(repr=False)
     reader: Reader = field(repr=False)
     layout: Layout = field(repr=False)
     axis: Axis | None = field(repr=False)

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from ivjoin.errors import OptionError, came
-from ivjoin.expr.arguments import known_options
-from ivjoin.outer.jointype import JoinType
+from ivjoin.expr.arguments import known_options, worker_count
 from ivjoin.plan.cache import planned
 from ivjoin.plan.spec import SIDES
 from ivjoin.routing.grids.grid_sizes import FREE, LEFT, RIGHT
@@ -20,9 +19,9 @@ from ivjoin.routing.heavy_keys import Division, HeavyKeys
 from ivjoin.routing.loads import indivisible, measured
 from ivjoin.routing.plan import RoutingPlan
 from ivjoin.routing.report import BETA
-from ivjoin.routing.rows.arguments import number, one_of, worker_count
+from ivjoin.routing.rows.arguments import number, one_of
 from ivjoin.routing.rows.cells import Layout
-from ivjoin.routing.rows.reach import Axis, owes, reach_of
+from ivjoin.routing.rows.reach import Axis, reach_of
 from ivjoin.routing.rows.reader import Reader, as_batch
 from ivjoin.routing.sampling import Sample
 from ivjoin.routing.spreading import Spread
@@ -100,7 +99,7 @@ def plan_join(
             raise OptionError(f"{SIDES[s]}_rows is {came(given)}, but the sample has {n} rows; expected {n} or more")
         rows.append(total)
     reader = Reader(plan, reach_of(plan), key_hash)
-    sample = Sample(reader, batches, (rows[0], rows[1]), plan.how)
+    sample = Sample(reader, batches, (rows[0], rows[1]))
     return _Planner(sample, workers, scheme, beta, current).run()
 
 
@@ -108,7 +107,7 @@ class _Planner:
     def __init__(self, sample: Sample, workers: int, scheme: str, beta: float, current: RoutingPlan | None) -> None:
         self.sample = sample
         self.reader = sample.reader
-        self.how: JoinType = sample.how
+        self.how = sample.how
         self.workers = workers
         self.scheme = scheme
         self.beta = beta
@@ -137,10 +136,10 @@ class _Planner:
         where, _ = placed(loads, self.workers)
         plan = RoutingPlan(
             how=self.how.name, workers=self.workers, scheme=self.scheme, notes=tuple(dict.fromkeys(self.notes)),
-            worker_of=where, join_type=self.how, reader=self.reader, layout=layout, axis=best.axis,
+            worker_of=where, reader=self.reader, layout=layout, axis=best.axis,
             dealt=(dealt[0][0], dealt[1][0]),
             measure=functools.partial(
-                measured, sample=self.sample, beta=self.beta, mode=indivisible(self.how, self.reader.reach)
+                measured, sample=self.sample, beta=self.beta, mode=indivisible(self.reader.plan, self.reader.reach)
             ),
         )
         for s in (0, 1):
@@ -152,7 +151,7 @@ class _Planner:
         """Return the axes to try, each with whether both sides have a home on it."""
         if self.scheme not in ("auto", "slices") or len(self.keys.heavy) == 0 or self.reader.plan.never:
             return []
-        preserved = owes(self.how, 0), owes(self.how, 1)
+        preserved = self.how.preserved
         found: list[tuple[Axis, bool]] = []
         for axis in self.reader.reach.axes:
             if not preserved[1 - axis.divided]:

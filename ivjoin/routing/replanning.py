@@ -15,13 +15,10 @@ from typing import Any
 import numpy as np
 
 from ivjoin.expr.ordinal import NAN_ORDINAL
-from ivjoin.frontier.tracking import OrderTracker
-from ivjoin.outer.jointype import JoinType
-from ivjoin.plan.cutting import I64_MAX, I64_MIN
 from ivjoin.routing.along import Edge, PlanList
 from ivjoin.routing.endless import LEAST_WIDTH, EndlessPlan
 from ivjoin.routing.grids.grid_sizes import Grid
-from ivjoin.routing.rows.reach import owes
+from ivjoin.shj.registers import I64_MAX, I64_MIN
 
 __all__ = ["Counts", "Note", "next_plans", "passed"]
 
@@ -211,8 +208,7 @@ def _shape(plan: EndlessPlan, note: Note, buckets: int, hot: np.ndarray) -> tupl
 
 
 def _grids(plan: EndlessPlan, left: float, right: float, buckets: int) -> list[Grid]:
-    how: JoinType = plan.reader.plan.how
-    preserved = owes(how, 0), owes(how, 1)
+    preserved = plan.reader.plan.how.preserved
     if plan.both or all(preserved):
         return []
     if preserved[0]:
@@ -234,9 +230,9 @@ def _order_edge(plans: PlanList, seen: Sequence[Sequence[int | None]]) -> int | 
 
 def _limit(plans: PlanList, side: int, node: Any, seen: Sequence[Sequence[int | None]]) -> int | None:
     """Return the (inverted) ordinal below which no later value of an ordered expression lies."""
-    for (n, where, o), edge in zip(plans.reader.plan.sides[side].orders, seen[side]):
-        if n is node and o.descending == plans.falling and edge is not None:
-            return OrderTracker(n, where, o.descending, o.slack, o.nulls).least_after(edge)
+    for order, edge in zip(plans.reader.plan.frontiers()[side].trackers, seen[side]):
+        if order.node is node and order.descending == plans.falling and edge is not None:
+            return order.least_after(edge)
     return None
 
 

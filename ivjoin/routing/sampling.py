@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from ivjoin.outer.jointype import JoinType
 from ivjoin.routing.counting import best_band, groups, matched
 from ivjoin.routing.rows.hashing import hash_of_rows
 from ivjoin.routing.rows.reach import Axis
@@ -35,13 +34,13 @@ class Sample:
     """Samples of both sides, and how many rows each sampled row represents."""
 
     def __init__(
-        self, reader: Reader, batches: tuple[pa.RecordBatch, pa.RecordBatch], rows: tuple[float, float], how: JoinType
+        self, reader: Reader, batches: tuple[pa.RecordBatch, pa.RecordBatch], rows: tuple[float, float]
     ) -> None:
         self.reader = reader
         self.batches = batches
         self.rows = rows
         self.scale = (rows[0] / batches[0].num_rows, rows[1] / batches[1].num_rows)
-        self.how = how
+        self.how = reader.plan.how
         self._band = best_band(reader, *batches)
         f = [reader.features(s, batches[s], self._band, False) for s in (0, 1)]
         self.ids = groups(f[0], f[1])

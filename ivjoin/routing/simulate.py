@@ -8,14 +8,14 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.errors import OptionError, came
-from ivjoin.expr.arguments import known_options
+from ivjoin.expr.arguments import known_options, worker_count
 from ivjoin.plan.spec import SIDES
 from ivjoin.routing.counting import count, groups
 from ivjoin.routing.loads import by_worker, heaviest_piece, indivisible
 from ivjoin.routing.plan import RoutingPlan
 from ivjoin.routing.planner import plan_join
 from ivjoin.routing.report import BETA, LoadReport
-from ivjoin.routing.rows.arguments import number, worker_count
+from ivjoin.routing.rows.arguments import number
 from ivjoin.routing.rows.reader import as_batch
 from ivjoin.shj.plain import rows_at
 
@@ -78,7 +78,7 @@ def counted_report(plan: RoutingPlan, left: pa.RecordBatch, right: pa.RecordBatc
     met = count(plan, left, right)
     rows_in = by_worker(plan, met.rows_in[0] + met.rows_in[1]).astype(np.int64)
     rows_out = by_worker(plan, met.rows_out).astype(np.int64)
-    mode = indivisible(plan.join_type, plan.reader.reach)
+    mode = indivisible(plan.reader.plan, plan.reader.reach)
     heaviest = 0.0
     if mode is not None:
         f = [plan.reader.features(s, b, None, False) for s, b in ((0, left), (1, right))]

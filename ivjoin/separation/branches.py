@@ -11,15 +11,16 @@ import operator
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from ivjoin.expr.conjuncts import flattened, is_literal
 from ivjoin.expr.nodes import COMPARISONS, Node, make
 from ivjoin.expr.ordinal import has_ordinal
+from ivjoin.expr.terms import BandTerm
 from ivjoin.expr.types import BOOL, FLOAT64, Type
 from ivjoin.functions.table import passes_null
 from ivjoin.separation.float_bounds import plus_constant, shift
 from ivjoin.separation.linear import BOTH_SIDES, Forms
-from ivjoin.separation.normal import flattened, is_literal
 from ivjoin.separation.onesided import literal
-from ivjoin.separation.parts import BandTerm, merged
+from ivjoin.separation.parts import merged
 
 __all__ = ["Branch", "alternatives_of", "compared_by_branch", "either", "hull", "present_in"]
 

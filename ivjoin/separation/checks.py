@@ -14,14 +14,15 @@ from itertools import takewhile
 from ivjoin.conditions.evaluate import evaluate, no_column
 from ivjoin.expr.nodes import COMPARISONS, FLIPPED, NEGATED, Node, make, walk
 from ivjoin.expr.ordinal import has_ordinal, ordinal_of
-from ivjoin.expr.types import BOOL
+from ivjoin.expr.terms import BandTerm
+from ivjoin.expr.types import BOOL, INT64
 from ivjoin.functions.table import never_errs
 from ivjoin.separation.linear import BOTH_SIDES, LEFT_SIDE, Box, Forms, guard_box
-from ivjoin.separation.parts import BandTerm, Found, cut
+from ivjoin.separation.parts import FAR, Found, cut
 
 __all__ = ["ASK", "FALSE", "TRUE", "Check", "Checks", "checks_of"]
 
-I64_MIN, I64_MAX = -(2**63), 2**63 - 1
+_LEAST, _GREATEST = INT64.limits
 #: The ends of a list; any other number is the next check.
 TRUE, FALSE, ASK = -1, -2, -3
 _MOST = 48  # checks
@@ -139,7 +140,7 @@ class _Checker:
                 if len(nodes) == _MOST_NODES:
                     return ASK
                 nodes.add(node)
-        if (lo is not None and lo > I64_MAX) or (hi is not None and hi < I64_MIN):
+        if (lo is not None and lo > _GREATEST) or (hi is not None and hi < _LEAST):
             lo, hi = 1, 0
         check = Check(left, right, lo, hi, *to)
         if check not in self._checks:
@@ -284,7 +285,7 @@ class _Checker:
         if not found.bands or found.filters or not all(t.exact for t in found.bands):
             return None
         for t in found.bands:
-            if not all(x is None or I64_MIN + 1 < x < I64_MAX - 1 for x in (t.lo, t.hi)):
+            if not all(x is None or -FAR < x < FAR for x in (t.lo, t.hi)):
                 return None
             if not has_ordinal(t.left.type) or not self._is_safe(t.left) or not self._is_safe(t.right):
                 return None

@@ -6,11 +6,12 @@ from dataclasses import replace
 from fractions import Fraction
 
 from ivjoin.expr.nodes import FLIPPED, Node, is_met, walk
+from ivjoin.expr.terms import JoinKey
 from ivjoin.expr.types import Type
 from ivjoin.separation.linear import BOTH_SIDES, Form, Forms, Limit, guard_box, in_months, scale_of, span
 from ivjoin.separation.mixed import Inequality, consequences, proportion
 from ivjoin.separation.onesided import SidePool
-from ivjoin.separation.parts import Found, JoinKey, cut, merged
+from ivjoin.separation.parts import Found, cut, merged
 from ivjoin.separation.placing import place
 
 __all__ = ["linear_bands"]

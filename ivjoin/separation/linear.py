@@ -11,7 +11,7 @@ node raises an error.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Collection, Iterable, Mapping, Set
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, floor
@@ -19,10 +19,11 @@ from math import ceil, floor
 from ivjoin.expr.form import Form, Number, plain, scale_of, size
 from ivjoin.expr.nodes import LEFT, Node, is_met, make
 from ivjoin.expr.types import TICKS_PER_SECOND, Type
+from ivjoin.functions.records.linear import cast_factor
 from ivjoin.functions.table import linear_of
 
-__all__ = ["BOTH_SIDES", "LEFT_SIDE", "RIGHT_SIDE", "Box", "Form", "Forms", "Limit", "Number", "Power", "guard_box",
-           "in_months", "reach", "scale_of", "size", "span"]  # fmt: skip
+__all__ = ["BOTH_SIDES", "LEFT_SIDE", "RIGHT_SIDE", "Box", "Form", "Forms", "Limit", "Number", "Opened", "Power",
+           "guard_box", "in_months", "reach", "scale_of", "size", "span"]  # fmt: skip
 
 Box = dict[Node, tuple[Number, Number]]
 
@@ -133,6 +134,21 @@ class Forms:
             out.append(Limit(form.terms, form.lo, lo, hi))
             stack.extend(n.args)
         return out
+
+
+class Opened(Forms):
+    """The forms down to some expressions, also through a cast to a finer unit, which overflows past its type's ends."""
+
+    def __init__(self, stops: Collection[Node]) -> None:
+        super().__init__()
+        self._stops = stops
+
+    def _form_of(self, n: Node) -> Form | None:
+        if n in self._stops:
+            return Form({n: 1}, 0, 0)
+        if n.op == "cast" and cast_factor(n) is not None:
+            return self._open(n)
+        return super()._form_of(n)
 
 
 def in_months(form: Form) -> Form:

@@ -142,7 +142,7 @@ def _with_square(forms: Forms, q: Inequality, z: Node, depth: int) -> list[Inequ
 
 
 def _multiplied_out(forms: Forms, q: Inequality, depth: int) -> list[Inequality]:
-    from ivjoin.separation.symbolic import powers, split_by_side
+    from ivjoin.separation.powers import powers, split_by_side
 
     separated = split_by_side(forms, q.form)
     if separated is not None:

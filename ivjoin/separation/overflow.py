@@ -16,10 +16,11 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from ivjoin.expr.nodes import Node, walk
+from ivjoin.expr.terms import BandTerm
 from ivjoin.separation.linear import BOTH_SIDES, Box, Form, Forms, Limit, Number, guard_box, reach, scale_of, span
 from ivjoin.separation.mixed import Inequality
 from ivjoin.separation.onesided import SidePool
-from ivjoin.separation.parts import BandTerm, Found, cut
+from ivjoin.separation.parts import Found, cut
 from ivjoin.separation.placing import place
 
 __all__ = ["Overflow", "constant_errs", "overflows"]

@@ -7,48 +7,13 @@ from dataclasses import dataclass, field, replace
 from math import ceil, floor
 
 from ivjoin.expr.nodes import Node, make
+from ivjoin.expr.terms import BandTerm, Guard, JoinKey
 from ivjoin.expr.types import BOOL
 from ivjoin.separation.linear import Box, Number, scale_of
 
-__all__ = ["BandTerm", "Found", "Guard", "JoinKey", "cut", "fitted", "guard_of", "merged"]
+__all__ = ["FAR", "Found", "cut", "fitted", "guard_of", "merged"]
 
-_FAR = 2**63 - 2  # kernels use offsets below this, so that the next offset also fits
-
-
-@dataclass(frozen=True, slots=True)
-class JoinKey:
-    """``left = right``, of one type; with ``null_safe`` nulls are equal to each other."""
-
-    left: Node
-    right: Node
-    null_safe: bool
-
-
-@dataclass(frozen=True, slots=True)
-class BandTerm:
-    """``lo <= ordinal(left) - ordinal(right) <= hi`` over unbounded integers; None is no bound.
-
-    ``exact``: if the guards are true, the band implies ``source``; otherwise ``source`` is in the residual.
-    """
-
-    left: Node
-    right: Node
-    lo: int | None
-    hi: int | None
-    exact: bool
-    source: Node
-
-
-@dataclass(frozen=True, slots=True)
-class Guard:
-    """A one-sided node whose value must lie in [lo, hi] for the rewrite to be exact.
-
-    Null is inside, an error outside.
-    """
-
-    node: Node
-    lo: int
-    hi: int
+FAR = 2**63 - 2  # kernels use offsets below this, so that the next offset also fits
 
 
 @dataclass(slots=True)
@@ -90,7 +55,7 @@ def fitted(found: Found) -> Found:
 
 
 def _near(offset: int | None) -> int | None:
-    return offset if offset is not None and abs(offset) < _FAR else None
+    return offset if offset is not None and abs(offset) < FAR else None
 
 
 def cut(box: Box, other: Box) -> None:

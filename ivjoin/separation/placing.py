@@ -6,12 +6,13 @@ from fractions import Fraction
 from math import ceil, floor, gcd, lcm
 
 from ivjoin.expr.nodes import Node, columns_of, make
+from ivjoin.expr.terms import BandTerm
 from ivjoin.expr.types import BOOL, FLOAT64
 from ivjoin.separation.float_bounds import shifted_image
 from ivjoin.separation.linear import LEFT_SIDE, RIGHT_SIDE, Forms, guard_box, scale_of
 from ivjoin.separation.mixed import Inequality
 from ivjoin.separation.onesided import SidePool, cast_to, literal
-from ivjoin.separation.parts import BandTerm, Found, cut
+from ivjoin.separation.parts import Found, cut
 
 __all__ = ["place"]
 

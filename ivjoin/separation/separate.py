@@ -17,8 +17,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
+from ivjoin.expr.conjuncts import conjuncts_of, flattened, is_literal
 from ivjoin.expr.nodes import COMPARISONS, FLIPPED, Node, columns_of, make, walk
 from ivjoin.expr.ordinal import has_ordinal
+from ivjoin.expr.terms import BandTerm, Guard, JoinKey
 from ivjoin.expr.types import BOOL, FLOAT64
 from ivjoin.separation.branches import Branch, alternatives_of, compared_by_branch, either, hull, present_in
 from ivjoin.separation.checks import Check, checks_of
@@ -26,13 +28,12 @@ from ivjoin.separation.discrete import linear_bands
 from ivjoin.separation.isolate import Isolator, never_nan
 from ivjoin.separation.linear import BOTH_SIDES, LEFT_SIDE, RIGHT_SIDE, Forms
 from ivjoin.separation.mixed import consequences
-from ivjoin.separation.normal import conjuncts_of, flattened, is_literal
 from ivjoin.separation.onesided import SidePool, cast_to
 from ivjoin.separation.overflow import Overflow, constant_errs, overflows
-from ivjoin.separation.parts import BandTerm, Found, Guard, JoinKey, cut, fitted, guard_of, merged
+from ivjoin.separation.parts import Found, cut, fitted, guard_of, merged
 from ivjoin.separation.placing import place
 
-__all__ = ["BandTerm", "Guard", "JoinKey", "Separation", "conjuncts_of", "separate"]
+__all__ = ["Separation", "separate"]
 
 _CHOICES = ("case", "coalesce")
 Inferring = Callable[[Node], Iterable[Node]]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Unpack
 import pyarrow as pa
 
 from ivjoin.errors import OptionError, SchemaError, came
-from ivjoin.expr.arguments import known_options
+from ivjoin.expr.arguments import known_options, worker_count
 from ivjoin.frontier.late import OnLate, late_rule
 from ivjoin.operator.explaining.picture import Explanation
 from ivjoin.operator.explaining.wording import listed
@@ -196,7 +196,6 @@ def _of_many(inputs: Any, condition: Any, workers: int, sorts: bool, **question:
     from ivjoin.multi.explain import explained
     from ivjoin.multi.question import multi_spec, named_inputs
     from ivjoin.multi.shape.steps import laid_out
-    from ivjoin.routing.rows.arguments import worker_count
     from ivjoin.stream.many import prepared, with_present
     from ivjoin.stream.tables.table_steps import BY_TABLES, table_steps
 

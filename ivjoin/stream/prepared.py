@@ -128,7 +128,7 @@ class PreparedJoin:
         left, right = self._sources
         if left.ranges is not None and right.ranges is not None:
             ranges = left.ranges, right.ranges.of_side("right")
-            from ivjoin.files.join_row_groups import meeting_groups
+            from ivjoin.plan.derived.row_groups import meeting_groups
 
             kept = meeting_groups(self.plan, ranges)
             self.skipped = ranges[0].row_groups - len(kept[0]), ranges[1].row_groups - len(kept[1])

@@ -15,8 +15,10 @@ from oracle import HOWS, rows_of
 
 import ivjoin
 from ivjoin.cli import main
-from ivjoin.files import join_row_groups as reach
-from ivjoin.files.join_row_groups import reachable_row_groups
+from ivjoin.files.row_groups import opened
+from ivjoin.files.statistics import ColumnRanges
+from ivjoin.plan.cache import planned
+from ivjoin.plan.derived import row_groups as reach
 
 NAN = float("nan")
 PRESERVED = {"left": (0,), "right": (1,), "full": (0, 1), "left_anti": (0,), "right_anti": (1,)}
@@ -25,6 +27,12 @@ PRESERVED = {"left": (0,), "right": (1,), "full": (0, 1), "left_anti": (0,), "ri
 def store(path: Path, table: pa.Table, rows: int) -> str:
     pq.write_table(table, path, row_group_size=rows)
     return str(path)
+
+
+def reachable_row_groups(left: Any, right: Any, **question: Any) -> tuple[list[int], list[int]]:
+    with opened(left) as left_file, opened(right) as right_file:
+        ranges = (ColumnRanges(left_file, "left"), ColumnRanges(right_file, "right"))
+        return reach.meeting_groups(planned(ranges[0].schema, ranges[1].schema, **question), ranges)
 
 
 def numbers(start: int, stop: int) -> pa.Table:

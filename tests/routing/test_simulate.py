@@ -181,7 +181,6 @@ def test_many_copies_are_counted_in_shares(monkeypatch: pytest.MonkeyPatch) -> N
         with monkeypatch.context() as patch:
             patch.setattr(counting, "_COPIES", 4000)
             patch.setattr(counting, "_ROWS", 500)
-            patch.setattr(counting, "_single", lambda *_: None)
             parts = simulate(left, right, condition="l.t <= r.t", how=how, workers=9)
         assert parts.rows_in.tolist() == whole.rows_in.tolist()
         assert parts.rows_out.tolist() == whole.rows_out.tolist()

@@ -8,7 +8,7 @@ The civil-date formulas are from H. Hinnant, "chrono-compatible low-level date a
 from __future__ import annotations
 
 from ivjoin.interval.machine.bisection import first_true, last_true
-from ivjoin.interval.machine.integers import EMPTY, Pair, hull, meet
+from ivjoin.interval.machine.pairs import EMPTY, Pair, hull, meet
 
 __all__ = ["days_from_civil", "months_later", "shifted", "shifted_rev1", "shifted_rev2", "year_month_day"]
 

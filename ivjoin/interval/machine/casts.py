@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import Decimal
+from fractions import Fraction
 from functools import cache
 from math import inf
 from typing import Any
@@ -21,7 +22,8 @@ from ivjoin.interval.machine.bisection import first_true, last_true, ordinal_of,
 from ivjoin.interval.machine.decimals import half_up, rounded, unrounded
 from ivjoin.interval.machine.float_operators import above, at_least, at_most, below
 from ivjoin.interval.machine.floats import Format
-from ivjoin.interval.machine.operation import NONE, Pair, Unary, clipped, within
+from ivjoin.interval.machine.operation import Unary, within
+from ivjoin.interval.machine.pairs import EMPTY, Pair, meet
 from ivjoin.interval.machine.types import DAY, Type
 
 __all__ = ["conversion"]
@@ -34,7 +36,7 @@ _SHORTEST_LIMIT = 1e39
 def conversion(source: Type, target: Type) -> Unary:
     """Return the cast from one domain to another; raise IntervalError if it does not exist."""
     if source == target:
-        return Unary(target, lambda x: x, clipped)
+        return Unary(target, lambda x: x, meet)
     make = _CASTS.get((source.kind, target.kind))
     if make is None:
         raise IntervalError(f"no cast from {source} to {target}")
@@ -45,7 +47,7 @@ def _rising(
     target: Type, convert: Callable[[Any], Any], back: Callable[[Pair, Pair], Pair], nan: str = "nan"
 ) -> Unary:
     def inverse(z: Pair, x: Pair) -> Pair:
-        return clipped(back(z, x), x)
+        return meet(back(z, x), x)
 
     return Unary(target, within(lambda x: (convert(x[0]), convert(x[1])), inverse, target.limits), inverse, nan)
 
@@ -58,10 +60,10 @@ def _scaled(target: Type, k: int) -> Unary:
 
     # Only members whose k-fold is in the domain count; the others overflow.
     def forward(x: Pair) -> Pair:
-        x = clipped(x, (-(-limits[0] // k), limits[1] // k))
-        return (x[0] * k, x[1] * k) if x[0] <= x[1] else NONE
+        x = meet(x, (-(-limits[0] // k), limits[1] // k))
+        return (x[0] * k, x[1] * k) if x[0] <= x[1] else EMPTY
 
-    return Unary(target, forward, lambda z, x: clipped((-(-z[0] // k), z[1] // k), x))
+    return Unary(target, forward, lambda z, x: meet((-(-z[0] // k), z[1] // k), x))
 
 
 def _floored(target: Type, k: int) -> Unary:
@@ -82,21 +84,21 @@ def _half_up(target: Type, unit: int) -> Unary:
     return _rising(target, lambda n: rounded((n, n), unit)[0], lambda z, x: unrounded(z, unit))
 
 
-# Numbers
+def _per(t: Type) -> Fraction:
+    """Return the physical units of a number's one, or of a second."""
+    return Fraction(1, DAY) if t.kind == "date" else Fraction(t.ticks if t.unit else 10**t.scale)
 
 
-def _int_to_int(s: Type, t: Type) -> Unary:
-    return _scaled(t, 1)
+def _exact(s: Type, t: Type) -> Unary:
+    """Return a cast between ints, decimals and times: multiplied by a constant, or divided by one and rounded."""
+    k = _per(t) / _per(s)
+    if k.denominator == 1:
+        return _scaled(t, k.numerator)
+    rounds = _half_up if t.kind == "decimal" else _truncated if s.kind == "decimal" else _floored
+    return rounds(t, k.denominator)
 
 
-def _to_decimal(s: Type, t: Type) -> Unary:
-    if t.scale >= s.scale:
-        return _scaled(t, 10 ** (t.scale - s.scale))
-    return _half_up(t, 10 ** (s.scale - t.scale))
-
-
-def _decimal_to_int(s: Type, t: Type) -> Unary:
-    return _truncated(t, 10**s.scale)
+# Floats
 
 
 def _nearest(f: Format, n: int, unit: int) -> float:
@@ -135,7 +137,7 @@ def _to_float(s: Type, t: Type) -> Unary:
 
     def back(z: Pair, x: Pair) -> Pair:
         lo = first_true(lambda n: convert(n) >= z[0], x[0], x[1], near(z[0]))
-        return (lo, last_true(lambda n: convert(n) <= z[1], lo, x[1], near(z[1]))) if lo <= x[1] else NONE
+        return (lo, last_true(lambda n: convert(n) <= z[1], lo, x[1], near(z[1]))) if lo <= x[1] else EMPTY
 
     return _rising(t, convert, back)
 
@@ -152,11 +154,11 @@ def _by_bisection(s: Type, t: Type, convert: Callable[[float], Any], guess: Call
         lo, hi = ordinal_of(x[0]), ordinal_of(x[1])
         lo = first_true(lambda n: convert(value_of(n)) >= z[0], lo, hi, near(z[0]))
         if lo > hi:
-            return NONE
+            return EMPTY
         hi = last_true(lambda n: convert(value_of(n)) <= z[1], lo, hi, near(z[1]))
         if lo > hi:
-            return NONE
-        return clipped((s.format.ceil(value_of(lo)), s.format.floor(value_of(hi))), x)
+            return EMPTY
+        return meet((s.format.ceil(value_of(lo)), s.format.floor(value_of(hi))), x)
 
     return _rising(t, convert, back, "error")
 
@@ -164,7 +166,7 @@ def _by_bisection(s: Type, t: Type, convert: Callable[[float], Any], guess: Call
 def _float_to_float(s: Type, t: Type) -> Unary:
     f, g = s.format, t.format
     if t.bits >= s.bits:
-        return Unary(t, lambda x: x, lambda z, x: clipped((f.ceil(z[0]), f.floor(z[1])), x))
+        return Unary(t, lambda x: x, lambda z, x: meet((f.ceil(z[0]), f.floor(z[1])), x))
     return _by_bisection(s, t, g.near, lambda z: z)._replace(nan="nan")
 
 
@@ -205,39 +207,6 @@ def _float_to_decimal(s: Type, t: Type) -> Unary:
     return made._replace(nan="null", makes_null=lambda x: bool(x[0] == -inf or x[1] == inf))
 
 
-# Times
-
-
-def _unit(s: Type, t: Type) -> Unary:
-    return _scaled(t, t.ticks // s.ticks) if t.ticks >= s.ticks else _floored(t, s.ticks // t.ticks)
-
-
-def _timestamp_to_date(s: Type, t: Type) -> Unary:
-    return _floored(t, DAY * s.ticks)
-
-
-def _date_to_timestamp(s: Type, t: Type) -> Unary:
-    return _scaled(t, DAY * t.ticks)
-
-
-def _timestamp_to_int(s: Type, t: Type) -> Unary:
-    return _floored(t, s.ticks)
-
-
-def _timestamp_to_decimal(s: Type, t: Type) -> Unary:
-    digits = len(str(s.ticks)) - 1
-    return _scaled(t, 10 ** (t.scale - digits)) if t.scale >= digits else _half_up(t, 10 ** (digits - t.scale))
-
-
-def _int_to_timestamp(s: Type, t: Type) -> Unary:
-    return _scaled(t, t.ticks)
-
-
-def _decimal_to_timestamp(s: Type, t: Type) -> Unary:
-    digits = len(str(t.ticks)) - 1
-    return _scaled(t, 10 ** (digits - s.scale)) if digits >= s.scale else _truncated(t, 10 ** (s.scale - digits))
-
-
 def _float_to_timestamp(s: Type, t: Type) -> Unary:
     per, most = float(t.ticks), t.limits[1]
 
@@ -252,12 +221,11 @@ def _float_to_timestamp(s: Type, t: Type) -> Unary:
 
 
 _CASTS: dict[tuple[str, str], Callable[[Type, Type], Unary]] = {
-    ("int", "int"): _int_to_int, ("int", "float"): _to_float, ("int", "decimal"): _to_decimal,
-    ("int", "timestamp"): _int_to_timestamp, ("float", "int"): _float_to_int, ("float", "float"): _float_to_float,
-    ("float", "decimal"): _float_to_decimal, ("float", "timestamp"): _float_to_timestamp,
-    ("decimal", "int"): _decimal_to_int, ("decimal", "float"): _to_float, ("decimal", "decimal"): _to_decimal,
-    ("decimal", "timestamp"): _decimal_to_timestamp, ("timestamp", "timestamp"): _unit,
-    ("timestamp", "date"): _timestamp_to_date, ("timestamp", "int"): _timestamp_to_int,
-    ("timestamp", "float"): _to_float, ("timestamp", "decimal"): _timestamp_to_decimal,
-    ("date", "timestamp"): _date_to_timestamp, ("duration", "duration"): _unit, ("time", "time"): _unit,
+    ("int", "int"): _exact, ("int", "float"): _to_float, ("int", "decimal"): _exact, ("int", "timestamp"): _exact,
+    ("float", "int"): _float_to_int, ("float", "float"): _float_to_float, ("float", "decimal"): _float_to_decimal,
+    ("float", "timestamp"): _float_to_timestamp, ("decimal", "int"): _exact, ("decimal", "float"): _to_float,
+    ("decimal", "decimal"): _exact, ("decimal", "timestamp"): _exact, ("timestamp", "timestamp"): _exact,
+    ("timestamp", "date"): _exact, ("timestamp", "int"): _exact, ("timestamp", "float"): _to_float,
+    ("timestamp", "decimal"): _exact, ("date", "timestamp"): _exact, ("duration", "duration"): _exact,
+    ("time", "time"): _exact,
 }  # fmt: skip

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ivjoin.interval.machine import integers as m
-from ivjoin.interval.machine.integers import Pair
+from ivjoin.interval.machine.pairs import EMPTY, Pair, hull, meet
 
 __all__ = [
     "divided", "half_up", "product", "product_rev", "quotient", "quotient_rev1", "quotient_rev2", "rounded",
@@ -83,7 +83,7 @@ def quotient(a: Pair, b: Pair, scale: int, lift: int) -> Pair:
 
     ``scale`` is the scale of the result, ``lift`` the scale of the divisors minus the scale of the dividends.
     """
-    out = m.EMPTY
+    out = EMPTY
     if b[1] > 0:
         bl, bh = max(b[0], 1), b[1]
         low = divided(a[0], bh if a[0] >= 0 else bl, scale, lift)
@@ -91,7 +91,7 @@ def quotient(a: Pair, b: Pair, scale: int, lift: int) -> Pair:
     if b[0] < 0:
         bl, bh = b[0], min(b[1], -1)
         low = divided(a[1], bh if a[1] >= 0 else bl, scale, lift)
-        out = m.hull(out, (low, divided(a[0], bl if a[0] >= 0 else bh, scale, lift)))
+        out = hull(out, (low, divided(a[0], bl if a[0] >= 0 else bh, scale, lift)))
     return out
 
 
@@ -103,11 +103,11 @@ def _targets(z: Pair) -> Pair:
 def quotient_rev1(z: Pair, b: Pair, x: Pair, scale: int, lift: int) -> Pair:
     """Return the members of ``x``, dividends, whose quotient is in ``z``."""
     j, k = _factors(scale + lift)
-    out = m.EMPTY
-    for side in (m.meet(b, (1, b[1])), m.meet(b, (b[0], -1))):
-        if side != m.EMPTY:
+    out = EMPTY
+    for side in (meet(b, (1, b[1])), meet(b, (b[0], -1))):
+        if side != EMPTY:
             lo, hi = m.mul(_targets(z), (side[0] * k, side[1] * k))
-            out = m.hull(out, m.meet((-(-lo // (5 * j)), hi // (5 * j)), x))
+            out = hull(out, meet((-(-lo // (5 * j)), hi // (5 * j)), x))
     return _ended(out, lambda v: quotient(v, b, scale, lift), z) if b[0] == b[1] else out
 
 
@@ -115,12 +115,12 @@ def quotient_rev2(z: Pair, a: Pair, x: Pair, scale: int, lift: int) -> Pair:
     """Return the members of ``x``, divisors, whose quotient is in ``z``, without 0."""
     j, k = _factors(scale + lift)
     (zl, zh), (nl, nh) = _targets(z), (5 * j * a[0], 5 * j * a[1])
-    above = m.meet(x, _multipliers((zl * k, zh * k), (nl, nh), max(x[0], 1), x[1]))
+    above = meet(x, _multipliers((zl * k, zh * k), (nl, nh), max(x[0], 1), x[1]))
     below = _multipliers((zl * k, zh * k), (-nh, -nl), max(-x[1], 1), -x[0])
-    out = m.EMPTY
-    for side in (above, m.meet(x, (-below[1], -below[0])) if below != m.EMPTY else m.EMPTY):
-        if side != m.EMPTY:
-            out = m.hull(out, _ended(side, lambda v: quotient(a, v, scale, lift), z) if a[0] == a[1] else side)
+    out = EMPTY
+    for side in (above, meet(x, (-below[1], -below[0])) if below != EMPTY else EMPTY):
+        if side != EMPTY:
+            out = hull(out, _ended(side, lambda v: quotient(a, v, scale, lift), z) if a[0] == a[1] else side)
     return out
 
 
@@ -129,27 +129,27 @@ def _multipliers(t: Pair, n: Pair, lo: int, hi: int) -> Pair:
     if t[1] > 0:
         lo = max(lo, -(-n[0] // t[1]))
     elif n[0] > 0:
-        return m.EMPTY
+        return EMPTY
     elif t[1] < 0:
         hi = min(hi, n[0] // t[1])
     if t[0] < 0:
         lo = max(lo, -(-n[1] // t[0]))
     elif n[1] < 0:
-        return m.EMPTY
+        return EMPTY
     elif t[0] > 0:
         hi = min(hi, n[1] // t[0])
-    return (lo, hi) if lo <= hi else m.EMPTY
+    return (lo, hi) if lo <= hi else EMPTY
 
 
 def _ended(out: Pair, results: Callable[[Pair], Pair], z: Pair) -> Pair:
     """Return a bound without the one or two values at its ends that the second rounding moves off the target."""
     lo, hi = out
     for _ in range(3):
-        if lo <= hi and m.meet(results((lo, lo)), z) == m.EMPTY:
+        if lo <= hi and meet(results((lo, lo)), z) == EMPTY:
             lo += 1
-        if lo <= hi and m.meet(results((hi, hi)), z) == m.EMPTY:
+        if lo <= hi and meet(results((hi, hi)), z) == EMPTY:
             hi -= 1
-    return (lo, hi) if lo <= hi else m.EMPTY
+    return (lo, hi) if lo <= hi else EMPTY
 
 
 def _factors(lift: int) -> Pair:

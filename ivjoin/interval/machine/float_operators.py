@@ -13,7 +13,8 @@ from ivjoin.interval.errors import IntervalError
 from ivjoin.interval.machine import float_remainders as r
 from ivjoin.interval.machine import floats as m
 from ivjoin.interval.machine.floats import Format
-from ivjoin.interval.machine.operation import NONE, Binary, Pair, Unary, clipped, empty, sign_rev, union, within
+from ivjoin.interval.machine.operation import Binary, Unary, sign_rev, within
+from ivjoin.interval.machine.pairs import EMPTY, Pair, hull, is_empty, meet, neg
 from ivjoin.interval.machine.types import Type
 
 __all__ = ["above", "at_least", "at_most", "below", "binary", "unary"]
@@ -54,15 +55,15 @@ def _walked(f: Format, out: Pair, reached: Callable[[float], bool]) -> Pair:
         if lo > hi or reached(lo):
             break
         if lo == hi:
-            return NONE
+            return EMPTY
         lo = f.up(lo)
     for _ in range(_WALK):
         if lo > hi or reached(hi):
             break
         if lo == hi:
-            return NONE
+            return EMPTY
         hi = f.down(hi)
-    return (lo, hi) if lo <= hi else NONE
+    return (lo, hi) if lo <= hi else EMPTY
 
 
 def _meets(a: Pair, z: Pair) -> bool:
@@ -85,13 +86,13 @@ def _checked(d: Type, forward: Callable[[Pair, Pair], Pair], made: Binary) -> Bi
 def _over(
     f: Format, other: Pair, back: Callable[[Pair], Pair], reached: Callable[[float, Pair], bool], x: Pair
 ) -> Pair:
-    out = NONE
+    out = EMPTY
     for part in _parts(f, other):
 
         def test(v: float, part: Pair = part) -> bool:
             return reached(v, part)
 
-        out = union(out, _walked(f, clipped(back(part), x), test))
+        out = hull(out, _walked(f, meet(back(part), x), test))
     return out
 
 
@@ -99,44 +100,33 @@ def _parts(f: Format, b: Pair) -> list[Pair]:
     """Return an interval as its finite part and its infinities."""
     if b[0] != -inf and b[1] != inf:
         return [b]
-    parts = [(-inf, -inf), clipped(b, (-f.max, f.max)), (inf, inf)]
-    return [p for p in parts if not empty(p) and b[0] <= p[0] and p[1] <= b[1]]
-
-
-def _numbers(out: Pair) -> Pair:
-    return out if out[0] <= out[1] else NONE
+    parts = [(-inf, -inf), meet(b, (-f.max, f.max)), (inf, inf)]
+    return [p for p in parts if not is_empty(p) and b[0] <= p[0] and p[1] <= b[1]]
 
 
 def binary(name: str, d: Type) -> Binary:
     """Return the operator ``name`` (add, sub, mul, div, rem, pmod) of a float domain."""
     f = d.format
 
-    def add(a: Pair, b: Pair) -> Pair:
-        return _sums(f, a, b)
-
-    def div(a: Pair, b: Pair) -> Pair:
-        return _quotients(f, a, b)
-
-    def mul(a: Pair, b: Pair) -> Pair:
-        return _products(f, a, b)
-
     if name == "add":
         made = Binary(
-            d, add, lambda z, b, x: m.add_rev(f, z, b, x), lambda z, a, x: m.add_rev(f, z, a, x), m.add_nan,
+            d, lambda a, b: m.add(f, a, b), lambda z, b, x: m.add_rev(f, z, b, x),
+            lambda z, a, x: m.add_rev(f, z, a, x), m.add_nan,
         )  # fmt: skip
     elif name == "sub":
         made = Binary(
-            d, lambda a, b: add(a, m.neg(b)), lambda z, b, x: m.add_rev(f, z, m.neg(b), x),
-            lambda z, a, x: m.neg(m.add_rev(f, z, a, m.neg(x))), lambda a, b: m.add_nan(a, m.neg(b)),
+            d, lambda a, b: m.add(f, a, neg(b)), lambda z, b, x: m.add_rev(f, z, neg(b), x),
+            lambda z, a, x: neg(m.add_rev(f, z, a, neg(x))), lambda a, b: m.add_nan(a, neg(b)),
         )  # fmt: skip
     elif name == "mul":
         made = Binary(
-            d, mul, lambda z, b, x: m.mul_rev(f, z, b, x), lambda z, a, x: m.mul_rev(f, z, a, x), m.mul_nan,
+            d, lambda a, b: m.mul(f, a, b), lambda z, b, x: m.mul_rev(f, z, b, x),
+            lambda z, a, x: m.mul_rev(f, z, a, x), m.mul_nan,
         )  # fmt: skip
     elif name == "div":
         made = Binary(
-            d, div, lambda z, b, x: m.div_rev_dividend(f, z, b, x), lambda z, a, x: _denominators(f, z, a, x),
-            m.div_nan,
+            d, lambda a, b: m.div(f, a, b), lambda z, b, x: m.div_rev_dividend(f, z, b, x),
+            lambda z, a, x: m.div_rev_divisor(f, z, a, x), m.div_nan,
         )  # fmt: skip
     elif name == "rem":
         made = Binary(
@@ -151,48 +141,6 @@ def binary(name: str, d: Type) -> Binary:
     else:
         raise IntervalError(f"{name} is not defined for {d}")
     return _checked(d, made.forward, made)
-
-
-def _sums(f: Format, a: Pair, b: Pair) -> Pair:
-    lo, hi = a[0] + b[0], a[1] + b[1]
-    if lo == lo and hi == hi:
-        return f.near(lo), f.near(hi)
-    # One argument is only an infinity. With the opposite infinity it gives NaN, with any other number itself.
-    if a[0] == a[1] and b[0] == b[1]:
-        return NONE
-    return (f.near(lo) if lo == lo else inf), (f.near(hi) if hi == hi else -inf)
-
-
-def _signs_with(x: float, b: Pair) -> Pair:
-    """Return an infinity times the signs of the members of ``b``, 0 left out."""
-    signs = [s for s, there in ((1.0, b[1] > 0), (-1.0, b[0] < 0)) if there]
-    return (min(x * s for s in signs), max(x * s for s in signs)) if signs else NONE
-
-
-def _only_infinite(a: Pair) -> bool:
-    return bool(a[0] == a[1] and a[0] - a[0] != 0)
-
-
-def _products(f: Format, a: Pair, b: Pair) -> Pair:
-    if _only_infinite(a):
-        return _signs_with(a[0], b)
-    return _signs_with(b[0], a) if _only_infinite(b) else m.mul(f, a, b)
-
-
-def _quotients(f: Format, a: Pair, b: Pair) -> Pair:
-    if _only_infinite(a):
-        return _signs_with(a[0], clipped(b, (-f.max, f.max)))
-    if _only_infinite(b):
-        return 0.0, 0.0
-    return _numbers(m.div(f, a, b))
-
-
-def _denominators(f: Format, z: Pair, a: Pair, x: Pair) -> Pair:
-    if not _only_infinite(a):
-        return _numbers(m.div_rev_divisor(f, z, a, x))
-    # An infinity divided by a finite number is one, with a sign.
-    positive = clipped(x, (f.tiny, f.max)) if z[0] <= a[0] <= z[1] else NONE
-    return union(positive, clipped(x, (-f.max, -f.tiny))) if z[0] <= -a[0] <= z[1] else positive
 
 
 def _sign_of(x: float) -> float:
@@ -219,16 +167,16 @@ def unary(name: str, d: Type) -> Unary:
     """Return the operator ``name`` (neg, abs, sqr, sign, floor, ceil) of a float domain; floor, ceil give int64."""
     f = d.format
     if name == "neg":
-        return Unary(d, m.neg, lambda z, x: clipped(m.neg(z), x))
+        return Unary(d, neg, lambda z, x: meet(neg(z), x))
     if name == "abs":
-        return Unary(d, m.abs_, lambda z, x: _numbers(m.abs_rev(z, x)))
+        return Unary(d, m.abs_, m.abs_rev)
     if name == "sqr":
-        return Unary(d, lambda x: m.sqr(f, x), lambda z, x: _numbers(m.sqr_rev(f, z, x)))
+        return Unary(d, lambda x: m.sqr(f, x), lambda z, x: m.sqr_rev(f, z, x))
     if name == "sign":
         return Unary(d, lambda x: (_sign_of(x[0]), _sign_of(x[1])), lambda z, x: sign_rev(z, x, f.tiny))
     # Under Spark, floor and ceil of NaN are 0.
     if name == "floor":
-        return _stepped(_floor_of, lambda z, x: clipped((at_least(f, z[0]), below(f, z[1] + 1)), x))
+        return _stepped(_floor_of, lambda z, x: meet((at_least(f, z[0]), below(f, z[1] + 1)), x))
     if name == "ceil":
-        return _stepped(_ceil_of, lambda z, x: clipped((above(f, z[0] - 1), at_most(f, z[1])), x))
+        return _stepped(_ceil_of, lambda z, x: meet((above(f, z[0] - 1), at_most(f, z[1])), x))
     raise IntervalError(f"{name} is not defined for {d}; for a function of real numbers use Interval")

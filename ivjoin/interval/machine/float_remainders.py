@@ -12,17 +12,13 @@ from math import fmod, inf
 from ivjoin.interval.machine import floats as m
 from ivjoin.interval.machine import integers as machine
 from ivjoin.interval.machine.floats import Format
-from ivjoin.interval.machine.operation import NONE, Pair, clipped, empty, union
+from ivjoin.interval.machine.pairs import EMPTY, Pair, hull, is_empty, meet, neg
 from ivjoin.interval.machine.rounding import add_down, ratio
 
 __all__ = [
     "dividends", "divisors", "mod", "mod_rev_dividend", "pmod", "positive_dividends", "positive_remainder_nan",
     "positive_remainders", "remainder_nan", "remainders",
 ]  # fmt: skip
-
-
-def _numbers(out: Pair) -> Pair:
-    return out if out[0] <= out[1] else NONE
 
 
 def remainder_nan(a: Pair, b: Pair) -> bool:
@@ -40,14 +36,14 @@ def positive_remainder_nan(f: Format, a: Pair, b: Pair) -> bool:
 def remainders(f: Format, a: Pair, b: Pair) -> Pair:
     k = m.abs_(b)  # the sign of a remainder is the dividend's
     if k[1] == 0:
-        return NONE
+        return EMPTY
     few = _by_value(f, a, b, fmod)
     if few is not None:
         return few
     k = max(k[0], f.tiny), k[1]
-    positive, negative = clipped(a, (0.0, f.max)), clipped(a, (-f.max, -f.tiny))
-    out = NONE if empty(positive) else _magnitudes(f, positive, k)
-    return out if empty(negative) else union(m.neg(_magnitudes(f, m.neg(negative), k)), out)
+    positive, negative = meet(a, (0.0, f.max)), meet(a, (-f.max, -f.tiny))
+    out = EMPTY if is_empty(positive) else _magnitudes(f, positive, k)
+    return out if is_empty(negative) else hull(neg(_magnitudes(f, neg(negative), k)), out)
 
 
 # Up to this many numbers of either argument are tried one by one.
@@ -73,7 +69,7 @@ def _by_value(f: Format, a: Pair, b: Pair, op: Callable[[float, float], float]) 
         return None
     found = [op(x, y) for x in first for y in second if y != 0 and x - x == 0]
     numbers = [r for r in found if r == r]
-    return (min(numbers) + 0.0, max(numbers) + 0.0) if numbers else NONE
+    return (min(numbers) + 0.0, max(numbers) + 0.0) if numbers else EMPTY
 
 
 def _positive(f: Format, x: float, y: float) -> float:
@@ -104,13 +100,13 @@ def _quotient_of(a: float, b: float) -> int:
 def dividends(f: Format, z: Pair, b: Pair, x: Pair) -> Pair:
     """Return the members of ``x`` with ``fmod(x, b)`` in ``z``."""
     k = m.abs_(b)
-    out = _numbers(mod_rev_dividend(z, b, clipped(x, (-f.max, f.max))))
-    if k[0] != k[1] or k[0] == inf or empty(out):
+    out = mod_rev_dividend(z, b, meet(x, (-f.max, f.max)))
+    if k[0] != k[1] or k[0] == inf or is_empty(out):
         return out
     # One divisor: in units of the smallest number all values are ints, and so are the dividends with this remainder.
     n, ends = _units(f, k[0]), (_units(f, max(z[0], -k[0])), _units(f, min(z[1], k[0])))
     lo, hi = machine.mod_rev_dividend(ends, (n, n), (_units(f, out[0]), _units(f, out[1])))
-    return clipped((_from_units(f, lo, True), _from_units(f, hi, False)), out) if lo <= hi else NONE
+    return meet((_from_units(f, lo, True), _from_units(f, hi, False)), out) if lo <= hi else EMPTY
 
 
 def _units(f: Format, x: float) -> int:
@@ -128,13 +124,13 @@ def _from_units(f: Format, n: int, up: bool) -> float:
 def divisors(f: Format, z: Pair, a: Pair, x: Pair) -> Pair:
     """Return the members of ``x`` with ``fmod(a, x)`` in ``z``, by magnitude."""
     if (z[0] > 0 and a[1] <= 0) or (z[1] < 0 and a[0] >= 0):
-        return NONE
+        return EMPTY
     least = z[0] if z[0] > 0 else -z[1] if z[1] < 0 else 0.0
     least, most = f.up(least), inf
-    if empty(clipped(a, z)) and least > 0:
+    if is_empty(meet(a, z)) and least > 0:
         # The dividend is not its own remainder, so it contains the divisor at least once in addition to the remainder.
         most = f.ceil(-add_down(-m.abs_(a)[1], z[0] if z[0] > 0 else -z[1] if z[1] < 0 else 0.0))
-    return union(clipped(x, (least, most)), clipped(x, (-most, -least)))
+    return hull(meet(x, (least, most)), meet(x, (-most, -least)))
 
 
 # pmod: a negative remainder and the divisor are added, which rounds, and the remainder of the sum is taken
@@ -147,17 +143,17 @@ def positive_remainders(f: Format, a: Pair, b: Pair) -> Pair:
     if few is not None:
         return few
     if b[0] != b[1] or k == 0 or abs(k) == inf:
-        return _numbers(pmod(f, a, b)) if b[0] != 0 or b[1] != 0 else NONE
-    out = remainders(f, clipped(a, (0.0, inf)), b) if a[1] >= 0 else NONE
+        return pmod(f, a, b) if b[0] != 0 or b[1] != 0 else EMPTY
+    out = remainders(f, meet(a, (0.0, inf)), b) if a[1] >= 0 else EMPTY
     if a[0] >= 0:
         return out
-    low, high = remainders(f, clipped(a, (-inf, -f.tiny)), b)
+    low, high = remainders(f, meet(a, (-inf, -f.tiny)), b)
     if low > high:
         return out
     if high == 0:  # such a remainder does not change
-        out, high = union(out, (0.0, 0.0)), -f.tiny
+        out, high = hull(out, (0.0, 0.0)), -f.tiny
     if low <= high:
-        out = union(out, _shifted(f, (low, high), k))
+        out = hull(out, _shifted(f, (low, high), k))
     return out
 
 
@@ -176,18 +172,18 @@ def _shifted(f: Format, rest: Pair, k: float) -> Pair:
 def positive_dividends(f: Format, z: Pair, b: Pair, x: Pair) -> Pair:
     """Return the members of ``x`` with ``pmod(x, b)`` in ``z``."""
     k = b[0]
-    x = clipped(x, (-f.max, f.max))
+    x = meet(x, (-f.max, f.max))
     if b[0] != b[1] or k == 0 or abs(k) == inf or (k < 0 and f.near(2 * k) == -inf):
         # A negative result needs a negative dividend and a negative divisor. The magnitude of the dividend does not
         # follow, because the sum of remainder and divisor is rounded.
         if z[1] < 0:
-            return clipped(x, (-inf, -f.tiny)) if b[0] < 0 else NONE
+            return meet(x, (-inf, -f.tiny)) if b[0] < 0 else EMPTY
         return x
-    out = NONE
-    positive, negative = clipped(x, (0.0, inf)), clipped(x, (-inf, -f.tiny))
-    if not empty(positive) and z[1] >= 0:
-        out = dividends(f, clipped(z, (0.0, inf)), b, positive)
-    if empty(negative):
+    out = EMPTY
+    positive, negative = meet(x, (0.0, inf)), meet(x, (-inf, -f.tiny))
+    if not is_empty(positive) and z[1] >= 0:
+        out = dividends(f, meet(z, (0.0, inf)), b, positive)
+    if is_empty(negative):
         return out
     every = (-abs(k), 0.0)
     if k > 0:
@@ -197,18 +193,18 @@ def positive_dividends(f: Format, z: Pair, b: Pair, x: Pair) -> Pair:
         rest = m.add_rev(f, (f.floor(add_down(z[0], k)), f.ceil(-add_down(-z[1], -k))), b, every)
         wraps = m.add_rev(f, (2 * k, 2 * k), b, every)
     if z[0] <= 0 <= z[1]:
-        rest = union(union(_numbers(rest), _numbers(wraps)), (0.0, 0.0))
-    return union(out, dividends(f, rest, b, negative)) if rest[0] <= rest[1] else out
+        rest = hull(hull(rest, wraps), (0.0, 0.0))
+    return hull(out, dividends(f, rest, b, negative)) if rest[0] <= rest[1] else out
 
 
 def mod(f: Format, a: Pair, b: Pair) -> Pair:
     """Return ``fmod(a, b)``, exact, with the sign of ``a``; of an infinite ``a`` no number."""
     size = m.abs_(b)
     if size[1] == 0:
-        return m.EMPTY
+        return EMPTY
     low, high = max(a[0], -f.max), min(a[1], f.max)
     if low > high:
-        return m.EMPTY
+        return EMPTY
     if -size[0] < low and high < size[0]:
         return low, high
     bound = f.down(size[1]) if size[1] != inf else f.max
@@ -218,12 +214,12 @@ def mod(f: Format, a: Pair, b: Pair) -> Pair:
 def mod_rev_dividend(z: Pair, b: Pair, x: Pair) -> Pair:
     """Return the members of ``x`` with ``fmod(x, b)`` in ``z``: the sign and the magnitude that it needs."""
     if z[0] > 0:
-        x = m.meet(x, (z[0], inf))
+        x = meet(x, (z[0], inf))
     elif z[1] < 0:
-        x = m.meet(x, (-inf, z[1]))
+        x = meet(x, (-inf, z[1]))
     size = m.abs_(b)[0]
     if -size < x[0] and x[1] < size:
-        x = m.meet(x, z)
+        x = meet(x, z)
     return x
 
 

@@ -1,6 +1,6 @@
 """Intervals of floating-point numbers as the machine computes with them: rounded to nearest, infinities included.
 
-An interval is two doubles ``lo <= hi``; ``EMPTY`` is ``(inf, -inf)``. NaN is not a member: the functions ``*_nan`` tell
+An interval is two doubles ``lo <= hi``. NaN is not a member: the functions ``*_nan`` tell
 whether an operation can produce one. -0.0 and 0.0 are one number, as in Spark's order.
 
 Rounding to nearest is monotone, so the rounded results of the corners are exact bounds. Backward, the rounded operation
@@ -19,6 +19,7 @@ import struct
 from collections.abc import Callable
 from math import inf, nextafter
 
+from ivjoin.interval.machine.pairs import EMPTY, Pair, hull, meet, neg
 from ivjoin.interval.machine.rounding import add_down, div_down, div_up, mul_down, mul_up, sqrt_down, sqrt_up
 
 __all__ = [
@@ -27,8 +28,6 @@ __all__ = [
     "sqr_rev",
 ]  # fmt: skip
 
-Pair = tuple[float, float]
-EMPTY: Pair = (inf, -inf)
 ENTIRE: Pair = (-inf, inf)
 
 
@@ -115,22 +114,6 @@ class Format:
 BINARY16, BINARY32, BINARY64 = Format(16), Format(32), Format(64)
 
 
-def hull(a: Pair, b: Pair) -> Pair:
-    """Return the smallest interval that contains both."""
-    if a[0] > a[1]:
-        return b
-    if b[0] > b[1]:
-        return a
-    return (a[0] if a[0] < b[0] else b[0], a[1] if a[1] > b[1] else b[1])
-
-
-def meet(a: Pair, b: Pair) -> Pair:
-    """Return the intersection, or EMPTY."""
-    lo = a[0] if a[0] > b[0] else b[0]
-    hi = a[1] if a[1] < b[1] else b[1]
-    return (lo, hi) if lo <= hi else EMPTY
-
-
 def _outward(f: Format, lo: float, hi: float) -> Pair:
     return (f.floor(lo), f.ceil(hi)) if lo <= hi else EMPTY
 
@@ -145,10 +128,6 @@ def _inward(f: Format, test: Callable[[float], bool], x: float, up: bool) -> flo
             break
         x = y
     return x
-
-
-def neg(a: Pair) -> Pair:
-    return (-a[1], -a[0]) if a[0] <= a[1] else EMPTY
 
 
 def abs_(a: Pair) -> Pair:
@@ -168,8 +147,13 @@ def abs_rev(z: Pair, x: Pair) -> Pair:
 
 def add(f: Format, a: Pair, b: Pair) -> Pair:
     """Return ``a + b``; (-inf) + inf gives no number."""
-    lo, hi = f.near(a[0] + b[0]), f.near(a[1] + b[1])
-    return (lo if lo == lo else -inf, hi if hi == hi else inf)
+    lo, hi = a[0] + b[0], a[1] + b[1]
+    if lo == lo and hi == hi:
+        return f.near(lo), f.near(hi)
+    # One argument is only an infinity. With the opposite infinity it gives NaN, with any other number itself.
+    if a[0] == a[1] and b[0] == b[1]:
+        return EMPTY
+    return (f.near(lo) if lo == lo else inf), (f.near(hi) if hi == hi else -inf)
 
 
 def add_nan(a: Pair, b: Pair) -> bool:
@@ -204,8 +188,22 @@ def _times(f: Format, a: float, b: float) -> float:
     return 0.0 if a == 0.0 or b == 0.0 else f.near(a * b)
 
 
+def _only_infinite(a: Pair) -> bool:
+    return bool(a[0] == a[1] and a[0] - a[0] != 0)
+
+
+def _signs_with(x: float, b: Pair) -> Pair:
+    """Return an infinity times the signs of the members of ``b``, 0 left out."""
+    signs = [s for s, there in ((1.0, b[1] > 0), (-1.0, b[0] < 0)) if there]
+    return (min(x * s for s in signs), max(x * s for s in signs)) if signs else EMPTY
+
+
 def mul(f: Format, a: Pair, b: Pair) -> Pair:
     """Return ``a * b``; 0 times inf gives no number."""
+    if _only_infinite(a):
+        return _signs_with(a[0], b)
+    if _only_infinite(b):
+        return _signs_with(b[0], a)
     p, q, r, s = _times(f, a[0], b[0]), _times(f, a[0], b[1]), _times(f, a[1], b[0]), _times(f, a[1], b[1])
     return min(p, q, r, s), max(p, q, r, s)
 
@@ -262,6 +260,10 @@ def mul_rev(f: Format, z: Pair, b: Pair, x: Pair) -> Pair:
 
 def div(f: Format, a: Pair, b: Pair) -> Pair:
     """Return ``a / b`` over the members of ``b`` other than 0; inf / inf gives NaN, which is not a member."""
+    if _only_infinite(a):
+        return _signs_with(a[0], meet(b, (-f.max, f.max)))
+    if _only_infinite(b):
+        return 0.0, 0.0
     out = EMPTY
     if b[1] > 0:
         out = _quotients(f, a, max(b[0], f.tiny), b[1])
@@ -306,6 +308,10 @@ def div_rev_dividend(f: Format, z: Pair, b: Pair, x: Pair) -> Pair:
 
 def div_rev_divisor(f: Format, z: Pair, a: Pair, x: Pair) -> Pair:
     """Return the members of ``x``, the divisor, with ``a / x`` in ``z``, without 0."""
+    if _only_infinite(a):
+        # An infinity divided by a finite number is one, with a sign.
+        positive = meet(x, (f.tiny, f.max)) if z[0] <= a[0] <= z[1] else EMPTY
+        return hull(positive, meet(x, (-f.max, -f.tiny))) if z[0] <= -a[0] <= z[1] else positive
     x = meet(x, (f.tiny, inf)) if x[0] >= 0 else meet(x, (-inf, -f.tiny)) if x[1] <= 0 else x
     p, q = f.cell_low(z[0]), f.cell_high(z[1])
     if (p <= 0 <= q and a[0] <= 0 <= a[1]) or (a[0] == -inf or a[1] == inf):

@@ -13,29 +13,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import isqrt
 
+from ivjoin.interval.machine.bisection import last_true
+from ivjoin.interval.machine.pairs import EMPTY, Pair, hull, meet, neg
+
 __all__ = [
-    "EMPTY", "abs_", "abs_rev", "div", "div_rev_dividend", "div_rev_divisor", "hull", "meet", "mod", "mod_rev_dividend",
-    "mod_rev_divisor", "mul", "mul_rev", "pmod", "pmod_rev_dividend", "pmod_rev_divisor", "sqr", "sqr_rev", "truncated",
+    "EMPTY", "abs_", "abs_rev", "div", "div_rev_dividend", "div_rev_divisor", "floor_root", "hull", "meet", "mod",
+    "mod_rev_dividend", "mod_rev_divisor", "mul", "mul_rev", "pmod", "pmod_rev_dividend", "pmod_rev_divisor", "sqr",
+    "sqr_rev", "truncated",
 ]  # fmt: skip
-
-Pair = tuple[int, int]
-EMPTY: Pair = (1, 0)
-
-
-def hull(a: Pair, b: Pair) -> Pair:
-    """Return the smallest interval that contains both."""
-    if a[0] > a[1]:
-        return b
-    if b[0] > b[1]:
-        return a
-    return (a[0] if a[0] < b[0] else b[0], a[1] if a[1] > b[1] else b[1])
-
-
-def meet(a: Pair, b: Pair) -> Pair:
-    """Return the intersection, or EMPTY."""
-    lo = a[0] if a[0] > b[0] else b[0]
-    hi = a[1] if a[1] < b[1] else b[1]
-    return (lo, hi) if lo <= hi else EMPTY
 
 
 def mul(a: Pair, b: Pair) -> Pair:
@@ -60,14 +45,10 @@ def _by_sign(b: Pair, positive: Callable[[int, int], Pair], negative: Callable[[
     return out
 
 
-def _neg(a: Pair) -> Pair:
-    return (-a[1], -a[0]) if a[0] <= a[1] else EMPTY
-
-
 def mul_rev(z: Pair, b: Pair, x: Pair) -> Pair:
     if b[0] <= 0 <= b[1] and z[0] <= 0 <= z[1]:
         return x
-    return _by_sign(b, lambda bl, bh: meet(_ratio(z, bl, bh), x), lambda bl, bh: meet(_neg(_ratio(z, bl, bh)), x))
+    return _by_sign(b, lambda bl, bh: meet(_ratio(z, bl, bh), x), lambda bl, bh: meet(neg(_ratio(z, bl, bh)), x))
 
 
 def sqr(a: Pair) -> Pair:
@@ -84,6 +65,11 @@ def sqr_rev(z: Pair, x: Pair) -> Pair:
     return abs_rev((root, isqrt(z[1])), x)
 
 
+def floor_root(n: int, k: int) -> int:
+    """Return the greatest int whose k-th power is not above ``n >= 0``."""
+    return isqrt(n) if k == 2 else last_true(lambda r: r**k <= n, 0, 1 << -(-n.bit_length() // k))
+
+
 def abs_(a: Pair) -> Pair:
     if a[0] >= 0:
         return a
@@ -98,7 +84,7 @@ def abs_rev(z: Pair, x: Pair) -> Pair:
         z = (0, z[1])
     if z[0] > z[1]:
         return EMPTY
-    return hull(meet(z, x), meet(_neg(z), x))
+    return hull(meet(z, x), meet(neg(z), x))
 
 
 # Division
@@ -119,7 +105,7 @@ def _quotients(a: Pair, bl: int, bh: int) -> Pair:
 
 def div(a: Pair, b: Pair) -> Pair:
     """Return ``a div b`` over the members of ``b`` other than 0."""
-    return _by_sign(b, lambda bl, bh: _quotients(a, bl, bh), lambda bl, bh: _neg(_quotients(a, bl, bh)))
+    return _by_sign(b, lambda bl, bh: _quotients(a, bl, bh), lambda bl, bh: neg(_quotients(a, bl, bh)))
 
 
 def _dividends(q: Pair, bl: int, bh: int) -> Pair:
@@ -130,7 +116,7 @@ def _dividends(q: Pair, bl: int, bh: int) -> Pair:
 
 def div_rev_dividend(q: Pair, b: Pair, x: Pair) -> Pair:
     return _by_sign(
-        b, lambda bl, bh: meet(_dividends(q, bl, bh), x), lambda bl, bh: meet(_neg(_dividends(q, bl, bh)), x)
+        b, lambda bl, bh: meet(_dividends(q, bl, bh), x), lambda bl, bh: meet(neg(_dividends(q, bl, bh)), x)
     )
 
 
@@ -150,7 +136,7 @@ def _divisors(q: Pair, a: Pair, bl: int, bh: int) -> Pair:
 def div_rev_divisor(q: Pair, a: Pair, x: Pair) -> Pair:
     """Return the members of ``x``, the divisor, with ``a div x`` in ``q``, without 0."""
 
-    return _by_sign(x, lambda bl, bh: _divisors(q, a, bl, bh), lambda bl, bh: _neg(_divisors(q, _neg(a), bl, bh)))
+    return _by_sign(x, lambda bl, bh: _divisors(q, a, bl, bh), lambda bl, bh: neg(_divisors(q, neg(a), bl, bh)))
 
 
 # Remainders
@@ -184,7 +170,7 @@ def mod(a: Pair, b: Pair) -> Pair:
     if a[1] >= 0:
         out = _remainders((max(a[0], 0), a[1]), bl, bh)
     if a[0] < 0:
-        out = hull(out, _neg(_remainders((max(-a[1], 0), -a[0]), bl, bh)))
+        out = hull(out, neg(_remainders((max(-a[1], 0), -a[0]), bl, bh)))
     return out
 
 
@@ -218,7 +204,7 @@ def _signed_dividends(z: Pair, k: int, x: Pair) -> Pair:
     if x[1] >= 0:
         out = _congruent(z, k, (max(x[0], 0), x[1]))
     if x[0] <= 0:
-        out = hull(out, _neg(_congruent(_neg(z), k, (max(-x[1], 0), -x[0]))))
+        out = hull(out, neg(_congruent(neg(z), k, (max(-x[1], 0), -x[0]))))
     return out
 
 
@@ -248,7 +234,7 @@ def mod_rev_divisor(z: Pair, a: Pair, x: Pair) -> Pair:
     """Return the members of ``x``, the divisor, with ``a % x`` in ``z``."""
     out = EMPTY
     if x[0] < 0:
-        out = hull(out, _neg(_moduli(z, a, (max(-x[1], 1), -x[0]))))
+        out = hull(out, neg(_moduli(z, a, (max(-x[1], 1), -x[0]))))
     if x[1] > 0:
         out = hull(out, _moduli(z, a, (max(x[0], 1), x[1])))
     return out
@@ -319,5 +305,5 @@ def pmod_rev_divisor(z: Pair, a: Pair, x: Pair) -> Pair:
             hi, tries = hi - 1, tries - 1
         out = (lo, hi) if lo <= hi else EMPTY
     if x[0] < 0:
-        out = hull(out, _neg(_moduli(z, a, (max(-x[1], 1), -x[0]))))
+        out = hull(out, neg(_moduli(z, a, (max(-x[1], 1), -x[0]))))
     return out

@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from ivjoin.interval.machine.pairs import EMPTY, Pair, hull, is_empty, meet
 from ivjoin.interval.machine.types import Type
 
-__all__ = ["MANY", "Binary", "Unary", "clipped", "empty", "refined", "shaved", "sign_rev", "union", "valued", "within"]
+__all__ = ["MANY", "Binary", "Unary", "refined", "shaved", "sign_rev", "valued", "within"]
 
-Pair = tuple[Any, Any]
 Forward = Callable[[Pair, Pair], Pair]
 Backward = Callable[[Pair, Pair, Pair], Pair]
-NONE: Pair = (1, 0)
 
 # Up to this many values are tried one by one, at each end of a bound and of the narrower argument: all of an int8.
 MANY = 256
@@ -45,34 +44,14 @@ class Binary(NamedTuple):
     makes_nan: Callable[[Pair, Pair], bool] | None = None
 
 
-def empty(a: Pair) -> bool:
-    return bool(a[0] > a[1])
-
-
-def union(a: Pair, b: Pair) -> Pair:
-    """Return the hull of two pairs."""
-    if a[0] > a[1]:
-        return b
-    if b[0] > b[1]:
-        return a
-    return (a[0] if a[0] <= b[0] else b[0]), (a[1] if a[1] >= b[1] else b[1])
-
-
-def clipped(a: Pair, limits: Pair) -> Pair:
-    """Return the intersection of two pairs; ``(1, 0)`` if it is empty."""
-    lo = a[0] if a[0] >= limits[0] else limits[0]
-    hi = a[1] if a[1] <= limits[1] else limits[1]
-    return (lo, hi) if lo <= hi else NONE
-
-
 def valued(of: Pair, each: Callable[[Pair], Pair], outer: Pair) -> Pair:
     """Return the hull of a function over the values of a narrow pair, one by one, until it fills the outer bound."""
     lo, hi = of
-    if empty(outer) or hi - lo >= MANY:
+    if is_empty(outer) or hi - lo >= MANY:
         return outer
-    out = NONE
+    out = EMPTY
     for v in (lo, hi, *range(lo + 1, hi)):
-        out = union(out, each((v, v)))
+        out = hull(out, each((v, v)))
         if out == outer:
             break
     return out
@@ -87,7 +66,7 @@ def shaved(out: Pair, reached: Callable[[Pair], bool]) -> Pair:
     tries = MANY
     while lo <= hi and tries and not reached((hi, hi)):
         hi, tries = hi - 1, tries - 1
-    return (lo, hi) if lo <= hi else NONE
+    return (lo, hi) if lo <= hi else EMPTY
 
 
 def within(f: Callable[[Pair], Pair], back: Callable[[Pair, Pair], Pair], limits: Pair) -> Callable[[Pair], Pair]:
@@ -97,8 +76,8 @@ def within(f: Callable[[Pair], Pair], back: Callable[[Pair, Pair], Pair], limits
         out = f(x)
         if limits[0] <= out[0] and out[1] <= limits[1]:
             return out
-        x = clipped(back(limits, x), x)
-        return NONE if empty(x) else clipped(f(x), limits)
+        x = meet(back(limits, x), x)
+        return EMPTY if is_empty(x) else meet(f(x), limits)
 
     return forward
 
@@ -120,23 +99,23 @@ def refined(domain: Type, forward: Forward, back1: Backward, back2: Backward, wi
 
         def at(v: Pair) -> Pair:
             mine = a if inside else back1(limits, v, a)
-            return NONE if empty(mine) else clipped(forward(mine, v), limits)
+            return EMPTY if is_empty(mine) else meet(forward(mine, v), limits)
 
-        return valued(b, at, clipped(out, limits))
+        return valued(b, at, meet(out, limits))
 
     def first(z: Pair, b: Pair, x: Pair) -> Pair:
-        out = clipped(back1(z, b, x), x)
-        if b[0] == b[1] or empty(out):
+        out = meet(back1(z, b, x), x)
+        if b[0] == b[1] or is_empty(out):
             return out
         if wide:
-            return valued(b, lambda v: clipped(back1(z, v, x), x), out)
-        return shaved(out, lambda v: not empty(back2(z, v, b)))
+            return valued(b, lambda v: meet(back1(z, v, x), x), out)
+        return shaved(out, lambda v: not is_empty(back2(z, v, b)))
 
     def second(z: Pair, a: Pair, x: Pair) -> Pair:
-        out = clipped(back2(z, a, x), x)
-        if empty(out) or (a[0] == a[1] and not wide):
+        out = meet(back2(z, a, x), x)
+        if is_empty(out) or (a[0] == a[1] and not wide):
             return out
-        return shaved(out, lambda v: not empty(back1(z, v, a)))
+        return shaved(out, lambda v: not is_empty(back1(z, v, a)))
 
     return Binary(domain, up, first, second)
 
@@ -144,8 +123,8 @@ def refined(domain: Type, forward: Forward, back1: Backward, back2: Backward, wi
 def sign_rev(z: Pair, x: Pair, least: Any = 1) -> Pair:
     """Return the members of ``x`` with a sign in ``z``; ``least`` is the smallest positive value."""
     parts = ((-1, (x[0], -least)), (0, (0, 0)), (1, (least, x[1])))
-    out = NONE
+    out = EMPTY
     for s, part in parts:
         if z[0] <= s <= z[1]:
-            out = union(out, clipped(part, x))
+            out = hull(out, meet(part, x))
     return out

@@ -7,6 +7,7 @@ Products follow the nine sign cases of Moore, Kearfott and Cloud, *Introduction 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from operator import index
 
 from ivjoin.interval.machine.rounding import (
@@ -30,6 +31,7 @@ __all__ = [
     "abs",
     "add",
     "ceil",
+    "corners",
     "div",
     "floor",
     "fma",
@@ -48,6 +50,8 @@ __all__ = [
     "sub",
     "trunc",
 ]
+
+Bound = Callable[[float, float], float]
 
 _ZERO = make(0.0, 0.0)
 _ONE = make(1.0, 1.0)
@@ -79,21 +83,28 @@ def sub(x: Interval, y: Interval) -> Interval:
     return make(add_down(a, -d), add_up(b, -c))
 
 
+def corners(
+    down: Bound, up: Bound, turn: float, a: float, b: float, c: float, d: float
+) -> tuple[float, float]:
+    """Return the bounds over [a, b] x [c, d] of a function that rises in x for y > 0, and in y for x > ``turn``."""
+    if a >= turn:
+        return down(a if c >= 0.0 else b, c), up(b if d >= 0.0 else a, d)
+    if b <= turn:
+        return down(a if d >= 0.0 else b, d), up(b if c >= 0.0 else a, c)
+    if c >= 0.0:
+        return down(a, d), up(b, d)
+    if d <= 0.0:
+        return down(b, c), up(a, c)
+    ad, bc, ac, bd = down(a, d), down(b, c), up(a, c), up(b, d)
+    return (ad if ad < bc else bc), (ac if ac > bd else bd)
+
+
 def mul(x: Interval, y: Interval) -> Interval:
     """Return the products of a member of each."""
     a, b, c, d = x.inf, x.sup, y.inf, y.sup
     if a > b or c > d:
         return EMPTY
-    if a >= 0.0:
-        return make(mul_down(a if c >= 0.0 else b, c), mul_up(b if d >= 0.0 else a, d))
-    if b <= 0.0:
-        return make(mul_down(a if d >= 0.0 else b, d), mul_up(b if c >= 0.0 else a, c))
-    if c >= 0.0:
-        return make(mul_down(a, d), mul_up(b, d))
-    if d <= 0.0:
-        return make(mul_down(b, c), mul_up(a, c))
-    ad, bc, ac, bd = mul_down(a, d), mul_down(b, c), mul_up(a, c), mul_up(b, d)
-    return make(ad if ad < bc else bc, ac if ac > bd else bd)
+    return make(*corners(mul_down, mul_up, 0.0, a, b, c, d))
 
 
 def div(x: Interval, y: Interval) -> Interval:
@@ -142,29 +153,14 @@ def fma(x: Interval, y: Interval, z: Interval) -> Interval:
     a, b, c, d, low, high = x.inf, x.sup, y.inf, y.sup, z.inf, z.sup
     if a > b or c > d or low > high:
         return EMPTY
-    if a >= 0.0:
-        return make(fma_down(a if c >= 0.0 else b, c, low), fma_up(b if d >= 0.0 else a, d, high))
-    if b <= 0.0:
-        return make(fma_down(a if d >= 0.0 else b, d, low), fma_up(b if c >= 0.0 else a, c, high))
-    if c >= 0.0:
-        return make(fma_down(a, d, low), fma_up(b, d, high))
-    if d <= 0.0:
-        return make(fma_down(b, c, low), fma_up(a, c, high))
-    ad, bc, ac, bd = fma_down(a, d, low), fma_down(b, c, low), fma_up(a, c, high), fma_up(b, d, high)
-    return make(ad if ad < bc else bc, ac if ac > bd else bd)
+    return make(*corners(lambda u, v: fma_down(u, v, low), lambda u, v: fma_up(u, v, high), 0.0, a, b, c, d))
 
 
-def _power_down(x: float, n: int) -> float:
-    """Return ``x ** n`` of ``x >= 0`` rounded down, with its limits at 0 and infinity."""
+def _power(rounded: Callable[..., float], x: float, n: int) -> float:
+    """Return ``x ** n`` of ``x >= 0`` rounded by `below` or `above`, with its limits at 0 and infinity."""
     if x == 0.0 or x == INF:
         return 0.0 if (x == 0.0) is (n > 0) else INF
-    return below(power_at, x, n)
-
-
-def _power_up(x: float, n: int) -> float:
-    if x == 0.0 or x == INF:
-        return 0.0 if (x == 0.0) is (n > 0) else INF
-    return above(power_at, x, n)
+    return rounded(power_at, x, n)
 
 
 def pown(x: Interval, n: int) -> Interval:
@@ -182,14 +178,15 @@ def pown(x: Interval, n: int) -> Interval:
     if n == -1:
         return recip(x)
     if a >= 0.0:
-        return make(_power_down(a, n), _power_up(b, n)) if n > 0 else make(_power_down(b, n), _power_up(a, n))
+        low, high = (a, b) if n > 0 else (b, a)
+        return make(_power(below, low, n), _power(above, high, n))
     if b <= 0.0:
         mirrored = pown(make(-b, -a), n)
         return neg(mirrored) if n & 1 else mirrored
     if n & 1:
-        return ENTIRE if n < 0 else make(-_power_up(-a, n), _power_up(b, n))
+        return ENTIRE if n < 0 else make(-_power(above, -a, n), _power(above, b, n))
     farthest = -a if -a > b else b
-    return make(0.0, _power_up(farthest, n)) if n > 0 else make(_power_down(farthest, n), INF)
+    return make(0.0, _power(above, farthest, n)) if n > 0 else make(_power(below, farthest, n), INF)
 
 
 def abs(x: Interval) -> Interval:
@@ -220,29 +217,15 @@ def max(x: Interval, y: Interval) -> Interval:
 _INTEGRAL = 4503599627370496.0
 
 
-def _sign_at(x: float) -> float:
-    return math.copysign(1.0, x) if x != 0.0 else 0.0
+def _stepwise(step: Callable[[float], float], x: Interval) -> Interval:
+    """Return the image under a rising function that gives integers."""
+    if x.inf > x.sup:
+        return EMPTY
+    low, high = (float(step(e)) if -_INTEGRAL < e < _INTEGRAL else e for e in (x.inf, x.sup))
+    return make(low, high)
 
 
-def _floor_at(x: float) -> float:
-    return float(math.floor(x)) if -_INTEGRAL < x < _INTEGRAL else x
-
-
-def _ceil_at(x: float) -> float:
-    return float(math.ceil(x)) if -_INTEGRAL < x < _INTEGRAL else x
-
-
-def _trunc_at(x: float) -> float:
-    return float(math.trunc(x)) if -_INTEGRAL < x < _INTEGRAL else x
-
-
-def _nearest_even_at(x: float) -> float:
-    return float(round(x)) if -_INTEGRAL < x < _INTEGRAL else x
-
-
-def _nearest_away_at(x: float) -> float:
-    if not -_INTEGRAL < x < _INTEGRAL:
-        return x
+def _nearest_away(x: float) -> float:
     whole = math.trunc(x)
     # x - whole is exact, which floor(x + 0.5) is not: 0.5 - 2**-54 would become 1.
     step = math.copysign(1.0, x) if math.fabs(x - whole) >= 0.5 else 0.0
@@ -251,31 +234,31 @@ def _nearest_away_at(x: float) -> float:
 
 def sign(x: Interval) -> Interval:
     """Return the signs -1, 0 and 1 of the members."""
-    return EMPTY if x.inf > x.sup else make(_sign_at(x.inf), _sign_at(x.sup))
+    return EMPTY if x.inf > x.sup else make(*((e > 0.0) - (e < 0.0) for e in (x.inf, x.sup)))
 
 
 def floor(x: Interval) -> Interval:
     """Return the members rounded down to integers."""
-    return EMPTY if x.inf > x.sup else make(_floor_at(x.inf), _floor_at(x.sup))
+    return _stepwise(math.floor, x)
 
 
 def ceil(x: Interval) -> Interval:
     """Return the members rounded up to integers."""
-    return EMPTY if x.inf > x.sup else make(_ceil_at(x.inf), _ceil_at(x.sup))
+    return _stepwise(math.ceil, x)
 
 
 def trunc(x: Interval) -> Interval:
     """Return the members rounded towards zero to integers."""
-    return EMPTY if x.inf > x.sup else make(_trunc_at(x.inf), _trunc_at(x.sup))
+    return _stepwise(math.trunc, x)
 
 
 def round_ties_to_even(x: Interval) -> Interval:
     """Return the members rounded to the nearest integer, halves to the even one."""
-    return EMPTY if x.inf > x.sup else make(_nearest_even_at(x.inf), _nearest_even_at(x.sup))
+    return _stepwise(round, x)
 
 
 def round_ties_to_away(x: Interval) -> Interval:
     """Return the members rounded to the nearest integer, halves away from zero."""
-    return EMPTY if x.inf > x.sup else make(_nearest_away_at(x.inf), _nearest_away_at(x.sup))
+    return _stepwise(_nearest_away, x)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ivjoin.interval.machine.rounding import INF
+from ivjoin.interval.reals.arithmetic import corners
 from ivjoin.interval.reals.bare import EMPTY, Interval, make
 from ivjoin.interval.reals.point_powers import pow_at
 from ivjoin.interval.reals.pointwise import (
@@ -147,14 +148,12 @@ def _limit(x: float, y: float) -> float | None:
     return INF if (x > 1.0) is (y > 0.0) else 0.0
 
 
-def _pow_down(x: float, y: float) -> float:
-    limit = _limit(x, y)
-    return below(pow_at, x, y) if limit is None else limit
+def _corner(rounded: Callable[..., float]) -> Callable[[float, float], float]:
+    def power(x: float, y: float) -> float:
+        limit = _limit(x, y)
+        return rounded(pow_at, x, y) if limit is None else limit
 
-
-def _pow_up(x: float, y: float) -> float:
-    limit = _limit(x, y)
-    return above(pow_at, x, y) if limit is None else limit
+    return power
 
 
 def pow(x: Interval, y: Interval) -> Interval:
@@ -169,13 +168,4 @@ def pow(x: Interval, y: Interval) -> Interval:
         return make(0.0, 0.0) if d > 0.0 else EMPTY
     if a < 0.0:
         a = 0.0
-    if a >= 1.0:
-        return make(_pow_down(a if c >= 0.0 else b, c), _pow_up(b if d >= 0.0 else a, d))
-    if b <= 1.0:
-        return make(_pow_down(a if d >= 0.0 else b, d), _pow_up(b if c >= 0.0 else a, c))
-    if c >= 0.0:
-        return make(_pow_down(a, d), _pow_up(b, d))
-    if d <= 0.0:
-        return make(_pow_down(b, c), _pow_up(a, c))
-    ad, bc, ac, bd = _pow_down(a, d), _pow_down(b, c), _pow_up(a, c), _pow_up(b, d)
-    return make(ad if ad < bc else bc, ac if ac > bd else bd)
+    return make(*corners(_corner(below), _corner(above), 1.0, a, b, c, d))

@@ -6,6 +6,7 @@ is rounded outward and then intersected with `x`, so a gap between two branches 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from operator import index
 
 from ivjoin.interval.machine.rounding import INF, div_down, div_up, sqrt_down, sqrt_up
@@ -42,21 +43,14 @@ def cosh_rev(c: Interval, x: Interval = ENTIRE) -> Interval:
     return _either_sign(acosh(c), x)
 
 
-def _root_down(c: float, n: int) -> float:
-    """Return ``c ** (1/n)`` of ``c >= 0`` rounded down, with its limits at 0 and infinity."""
+def _root(rounded: Callable[..., float], c: float, n: int) -> float:
+    """Return ``c ** (1/n)`` of ``c >= 0`` rounded by `below` or `above`, with its limits at 0 and infinity."""
     if c == 0.0 or c == INF:
         return 0.0 if (c == 0.0) is (n > 0) else INF
+    up = rounded is above
     if n == 2:
-        return sqrt_down(c)
-    return div_down(1.0, c) if n == -1 else below(root_at, c, n)
-
-
-def _root_up(c: float, n: int) -> float:
-    if c == 0.0 or c == INF:
-        return 0.0 if (c == 0.0) is (n > 0) else INF
-    if n == 2:
-        return sqrt_up(c)
-    return div_up(1.0, c) if n == -1 else above(root_at, c, n)
+        return sqrt_up(c) if up else sqrt_down(c)
+    return (div_up if up else div_down)(1.0, c) if n == -1 else rounded(root_at, c, n)
 
 
 def _positive_roots(c: Interval, n: int) -> Interval:
@@ -65,8 +59,8 @@ def _positive_roots(c: Interval, n: int) -> Interval:
         return EMPTY
     lo = c.inf if c.inf > 0.0 else 0.0
     if n > 0:
-        return make(_root_down(lo, n), _root_up(c.sup, n))
-    return make(_root_down(c.sup, n), _root_up(lo, n))
+        return make(_root(below, lo, n), _root(above, c.sup, n))
+    return make(_root(below, c.sup, n), _root(above, lo, n))
 
 
 def pown_rev(c: Interval, n: int, x: Interval = ENTIRE) -> Interval:

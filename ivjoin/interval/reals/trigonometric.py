@@ -30,7 +30,6 @@ __all__ = ["acos", "asin", "atan", "atan2", "cos", "sin", "tan"]
 _UNIT = make(-1.0, 1.0)
 _PI_DOWN = below(half_turns_at, 2)
 _PI_UP = above(half_turns_at, 2)
-_HALF_PI_DOWN = below(half_turns_at, 1)
 _HALF_PI_UP = above(half_turns_at, 1)
 
 # The bits of the remainder are not needed to count quarter turns, only to keep the count right: doubles other than 0
@@ -49,40 +48,31 @@ def _passes(first: int, last: int, phase: int) -> bool:
 
 def sin(x: Interval) -> Interval:
     """Return the sines."""
-    a, b = x.inf, x.sup
-    if a > b:
-        return EMPTY
-    if a == -INF or b == INF:
-        return _UNIT
-    first, last = _quarters(a), _quarters(b)
-    return _wave(sin_at, a, b, first, last, 1)
+    return _wave(sin_at, x, 1)
 
 
 def cos(x: Interval) -> Interval:
     """Return the cosines."""
+    return _wave(cos_at, x, 0)
+
+
+def _wave(enclose: Callable[..., Enclosure], x: Interval, crest: int) -> Interval:
+    """Return the image under a sine or cosine whose maxima start the quarter turns `crest` modulo 4."""
     a, b = x.inf, x.sup
     if a > b:
         return EMPTY
     if a == -INF or b == INF:
         return _UNIT
     first, last = _quarters(a), _quarters(b)
-    return _wave(cos_at, a, b, first, last, 0)
-
-
-def _wave(enclose: Callable[..., Enclosure], a: float, b: float, first: int, last: int, crest: int) -> Interval:
-    """Return the image of [a, b] under a sine or cosine whose maxima start the quarter turns `crest` modulo 4."""
     high = _passes(first, last, crest)
     low = _passes(first, last, crest + 2)
-    if high and low:
-        return _UNIT
     if not high and not low:
         rises = (first - crest) % 4 >= 2
         return make(below(enclose, a if rises else b), above(enclose, b if rises else a))
-    if high:
-        at_a, at_b = below(enclose, a), below(enclose, b)
-        return make(at_a if at_a < at_b else at_b, 1.0)
-    at_a, at_b = above(enclose, a), above(enclose, b)
-    return make(-1.0, at_a if at_a > at_b else at_b)
+    return make(
+        -1.0 if low else min(below(enclose, a), below(enclose, b)),
+        1.0 if high else max(above(enclose, a), above(enclose, b)),
+    )
 
 
 def tan(x: Interval) -> Interval:
@@ -117,21 +107,13 @@ def atan(x: Interval) -> Interval:
     return increasing(atan_at, x, -_HALF_PI_UP, _HALF_PI_UP)
 
 
-def _angle_down(y: float, x: float) -> float:
-    """Return the angle of the point (x, y) with ``y >= 0`` rounded down; a coordinate may be infinite, not both."""
+def _angle(rounded: Callable[..., float], y: float, x: float) -> float:
+    """Return the angle of the point (x, y) with ``y >= 0`` rounded by `below` or `above`; not both are infinite."""
     if y == INF:
-        return _HALF_PI_DOWN
+        return rounded(half_turns_at, 1)
     if x == INF or x == -INF:
-        return 0.0 if x > 0.0 else _PI_DOWN
-    return below(atan2_at, y, x)
-
-
-def _angle_up(y: float, x: float) -> float:
-    if y == INF:
-        return _HALF_PI_UP
-    if x == INF or x == -INF:
-        return 0.0 if x > 0.0 else _PI_UP
-    return above(atan2_at, y, x)
+        return 0.0 if x > 0.0 else rounded(half_turns_at, 2)
+    return rounded(atan2_at, y, x)
 
 
 def atan2(y: Interval, x: Interval) -> Interval:
@@ -146,7 +128,7 @@ def atan2(y: Interval, x: Interval) -> Interval:
     if x.inf < 0.0:
         # The box touches the negative half-axis from below, where the angle is near -pi, and contains part of it.
         return make(-_PI_UP, _PI_UP)
-    return make(-_angle_up(-y.inf, x.inf), _angle_up(y.sup, x.inf))
+    return make(-_angle(above, -y.inf, x.inf), _angle(above, y.sup, x.inf))
 
 
 def _upper_angles(y: Interval, x: Interval) -> Interval:
@@ -156,6 +138,6 @@ def _upper_angles(y: Interval, x: Interval) -> Interval:
     if x.sup == 0.0 == least:  # y is {0}, and x reaches the origin from the left
         return make(_PI_DOWN, _PI_UP)
     return make(
-        _angle_down(least, x.sup),
-        0.0 if x.inf == 0.0 == most else _angle_up(most, x.inf),
+        _angle(below, least, x.sup),
+        0.0 if x.inf == 0.0 == most else _angle(above, most, x.inf),
     )

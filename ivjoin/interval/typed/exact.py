@@ -15,9 +15,10 @@ from typing import Any
 from ivjoin.interval.errors import IntervalError
 from ivjoin.interval.machine.casts import conversion
 from ivjoin.interval.machine.domains import domain
-from ivjoin.interval.machine.operation import NONE, Binary, Pair, Unary, clipped, empty, union
+from ivjoin.interval.machine.operation import Binary, Unary
+from ivjoin.interval.machine.pairs import EMPTY, Pair, hull, is_empty, meet
 from ivjoin.interval.machine.types import Type
-from ivjoin.interval.typed.intervals import DomainInterval, entire, like, operand
+from ivjoin.interval.typed.intervals import DomainInterval, entire, given, like, operand
 from ivjoin.interval.typed.operators import binary, extremum, unary
 
 __all__ = [
@@ -36,10 +37,10 @@ _ZERO_DIVIDES = ("div", "rem", "pmod")
 def apply(op: Unary, x: DomainInterval) -> DomainInterval:
     """Return the results of an operator."""
     null, nan = x.null, False
-    pair = NONE if x.is_void else op.forward(x.pair)
+    pair = EMPTY if x.is_void else op.forward(x.pair)
     if x.nan:
         if op.nan == "zero":
-            pair = union(pair, (0, 0))
+            pair = hull(pair, (0, 0))
         null, nan = null or op.nan == "null", op.nan == "nan"
     if op.makes_null is not None and not x.is_void:
         null = null or op.makes_null(x.pair)
@@ -52,7 +53,7 @@ def apply_rev(op: Unary, c: DomainInterval, x: DomainInterval) -> DomainInterval
     nan = x.nan and {"nan": c.nan, "zero": c.lo <= 0 <= c.hi, "null": c.null, "error": False}[op.nan]
     pair = x.pair
     if not x.is_void and not (c.null and op.makes_null is not None and op.makes_null(pair)):
-        pair = NONE if c.is_void else op.back(c.pair, pair)
+        pair = EMPTY if c.is_void else op.back(c.pair, pair)
     return DomainInterval(x.domain, *pair, nan, x.null and c.null)
 
 
@@ -71,9 +72,7 @@ def _unary(name: str) -> Callable[[Any], DomainInterval]:
 
 def _unary_rev(name: str) -> Callable[..., DomainInterval]:
     def backward(c: Any, x: Any = None) -> DomainInterval:
-        if x is None:
-            x = entire(operand(c).domain, null=True)
-        x = operand(x)
+        x = operand(given(x, c))
         op = unary(name, x.domain)
         return apply_rev(op, like(c, op.domain), x)
 
@@ -95,7 +94,7 @@ def pown(x: Any, n: int) -> DomainInterval:
 
 
 def pown_rev(c: Any, n: int, x: Any = None) -> DomainInterval:
-    x = entire(operand(c).domain, null=True) if x is None else operand(x)
+    x = operand(given(x, c))
     op = unary("pown", x.domain, index(n))
     return apply_rev(op, like(c, op.domain), x)
 
@@ -137,7 +136,7 @@ def _binary(name: str) -> Callable[[Any, Any], DomainInterval]:
         op = binary(name, x.domain, y.domain)
         nan, null = x.nan or y.nan, x.null or y.null
         if x.lo > x.hi or y.lo > y.hi:
-            return DomainInterval(op.domain, *NONE, nan, null)
+            return DomainInterval(op.domain, *EMPTY, nan, null)
         if op.makes_nan is not None and not nan:
             nan = op.makes_nan(x.pair, y.pair)
         return DomainInterval(op.domain, *op.forward(x.pair, y.pair), nan, null)
@@ -165,11 +164,11 @@ def _contracted(
         if c.nan and other.nan:
             pair = _without_zero(pair, x.domain) if divides and not first else pair
         elif other.is_void:
-            pair = NONE
+            pair = EMPTY
         elif c.nan and op.makes_nan is not None and op.makes_nan(*arguments):
             pass
         elif c.is_void:
-            pair = NONE
+            pair = EMPTY
         else:
             pair = back(c.pair, other.pair, pair)
     return DomainInterval(x.domain, *pair, nan, null)
@@ -182,9 +181,7 @@ def _without_zero(x: Pair, d: Type) -> Pair:
 
 def _reverse(name: str, place: int) -> Callable[..., DomainInterval]:
     def backward(b: Any, c: Any, x: Any = None) -> DomainInterval:
-        if x is None:
-            x = entire(operand(b, c).domain, null=True)
-        x = operand(x, b, c)
+        x = operand(given(x, b, c), b, c)
         b = _beside(name, b, x)
         op = binary(name, *((x.domain, b.domain) if place == 1 else (b.domain, x.domain)))
         back = op.back1 if place == 1 else op.back2
@@ -210,12 +207,12 @@ def _extremum(greater: bool) -> Callable[[Any, Any], DomainInterval]:
     def forward(x: Any, y: Any) -> DomainInterval:
         x, y = operand(x, y), operand(y, x)
         _same("the second interval", y.domain, x.domain)
-        pair = NONE if x.is_void or y.is_void else up(x.pair, y.pair)
+        pair = EMPTY if x.is_void or y.is_void else up(x.pair, y.pair)
         # With NaN, the smaller one is the number. With NULL, both are the other argument.
         if (y.null or (y.nan and not greater)) and not x.is_void:
-            pair = union(pair, x.pair)
+            pair = hull(pair, x.pair)
         if (x.null or (x.nan and not greater)) and not y.is_void:
-            pair = union(pair, y.pair)
+            pair = hull(pair, y.pair)
         some_x, some_y = not x.is_void or x.nan or x.null, not y.is_void or y.nan or y.null
         if greater:
             nan = (x.nan and some_y) or (y.nan and some_x)
@@ -230,18 +227,16 @@ def _extremum_rev(greater: bool) -> Callable[..., DomainInterval]:
     _, back = extremum(greater)
 
     def backward(b: Any, c: Any, x: Any = None) -> DomainInterval:
-        if x is None:
-            x = entire(operand(b, c).domain, null=True)
-        x = operand(x, b, c)
+        x = operand(given(x, b, c), b, c)
         b, c = operand(b, x), operand(c, x)
         _same("the interval of results", c.domain, x.domain)
         _same("the other interval", b.domain, x.domain)
-        c_value = lambda a: not empty(clipped(a.pair, c.pair))  # noqa: E731
-        out = NONE if b.is_void or c.is_void or x.is_void else back(c.pair, b.pair, x.pair)
+        c_value = lambda a: not is_empty(meet(a.pair, c.pair))  # noqa: E731
+        out = EMPTY if b.is_void or c.is_void or x.is_void else back(c.pair, b.pair, x.pair)
         if b.null or (b.nan and not greater):  # the result is x itself
-            out = union(out, clipped(x.pair, c.pair))
+            out = hull(out, meet(x.pair, c.pair))
         if b.nan and greater and c.nan:
-            out = union(out, x.pair)
+            out = hull(out, x.pair)
         b_comes = not b.is_void and c_value(b)
         if greater:
             nan = c.nan and (not b.is_void or b.nan or b.null)

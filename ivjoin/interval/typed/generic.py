@@ -1,6 +1,6 @@
 """The public functions that accept intervals of reals, typed intervals and plain values.
 
-Two `Interval` select the real function directly. Otherwise ``exact.py`` or ``sets.py`` has the function.
+An argument that is a typed interval selects the function of ``exact.py`` or ``sets.py``.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from functools import wraps
 from typing import Any
 
 from ivjoin.interval.reals import arithmetic, numeric, relations, reverse, reverse_basic, sets
-from ivjoin.interval.reals.bare import ENTIRE, Interval
 from ivjoin.interval.typed import exact
 from ivjoin.interval.typed import sets as typed_sets
 from ivjoin.interval.typed.intervals import DomainInterval
@@ -27,108 +26,67 @@ __all__ = [
 Function = Callable[..., Any]
 
 
-def _named(function: Function, real: Function) -> Function:
-    """Return the function under the real one's name, text and (for ``inspect.signature``) arguments."""
-    return wraps(real)(function)
+def _either(real: Function, typed: Function) -> Function:
+    """Return a function that selects one of two by its arguments, under the real one's name, text and signature."""
+
+    @wraps(real)
+    def function(*args: Any, **named: Any) -> Any:
+        for a in (*args, *named.values()) if named else args:
+            if isinstance(a, DomainInterval):
+                return typed(*args, **named)
+        return real(*args, **named)
+
+    return function
 
 
-def _one(real: Function, typed: Function) -> Function:
-    def function(x: Any) -> Any:
-        return real(x) if type(x) is Interval or not isinstance(x, DomainInterval) else typed(x)
-
-    return _named(function, real)
-
-
-def _two(real: Function, typed: Function) -> Function:
-    def function(x: Any, y: Any) -> Any:
-        if type(x) is Interval is type(y):
-            return real(x, y)
-        return typed(x, y) if isinstance(x, DomainInterval) or isinstance(y, DomainInterval) else real(x, y)
-
-    return _named(function, real)
-
-
-def _reverse_of_one(real: Function, typed: Function) -> Function:
-    def function(c: Any, x: Any = ENTIRE) -> Any:
-        if type(c) is Interval is type(x):
-            return real(c, x)
-        if isinstance(c, DomainInterval) or isinstance(x, DomainInterval):
-            return typed(c, None if x is ENTIRE else x)
-        return real(c, x)
-
-    return _named(function, real)
-
-
-def _reverse_of_power(real: Function, typed: Function) -> Function:
-    def function(c: Any, n: int, x: Any = ENTIRE) -> Any:
-        if type(c) is Interval is type(x):
-            return real(c, n, x)
-        if isinstance(c, DomainInterval) or isinstance(x, DomainInterval):
-            return typed(c, n, None if x is ENTIRE else x)
-        return real(c, n, x)
-
-    return _named(function, real)
-
-
-def _reverse_of_two(real: Function, typed: Function) -> Function:
-    def function(b: Any, c: Any, x: Any = ENTIRE) -> Any:
-        if type(b) is Interval is type(c) and type(x) is Interval:
-            return real(b, c, x)
-        if any(isinstance(a, DomainInterval) for a in (b, c, x)):
-            return typed(b, c, None if x is ENTIRE else x)
-        return real(b, c, x)
-
-    return _named(function, real)
-
-
-abs = _one(arithmetic.abs, exact.abs)
-ceil = _one(arithmetic.ceil, exact.ceil)
-floor = _one(arithmetic.floor, exact.floor)
-neg = _one(arithmetic.neg, exact.neg)
-sign = _one(arithmetic.sign, exact.sign)
-sqr = _one(arithmetic.sqr, exact.sqr)
-add = _two(arithmetic.add, exact.add)
-div = _two(arithmetic.div, exact.div)
-max = _two(arithmetic.max, exact.max)
-min = _two(arithmetic.min, exact.min)
-mul = _two(arithmetic.mul, exact.mul)
-pown = _two(arithmetic.pown, exact.pown)
-sub = _two(arithmetic.sub, exact.sub)
-abs_rev = _reverse_of_one(reverse.abs_rev, exact.abs_rev)
-sqr_rev = _reverse_of_one(reverse.sqr_rev, exact.sqr_rev)
-ceil_rev = _reverse_of_one(reverse_basic.ceil_rev, exact.ceil_rev)
-floor_rev = _reverse_of_one(reverse_basic.floor_rev, exact.floor_rev)
-neg_rev = _reverse_of_one(reverse_basic.neg_rev, exact.neg_rev)
-sign_rev = _reverse_of_one(reverse_basic.sign_rev, exact.sign_rev)
-mul_rev = _reverse_of_two(reverse.mul_rev, exact.mul_rev)
-pown_rev = _reverse_of_power(reverse.pown_rev, exact.pown_rev)
-add_rev = _reverse_of_two(reverse_basic.add_rev, exact.add_rev)
-div_rev1 = _reverse_of_two(reverse_basic.div_rev1, exact.div_rev1)
-div_rev2 = _reverse_of_two(reverse_basic.div_rev2, exact.div_rev2)
-max_rev = _reverse_of_two(reverse_basic.max_rev, exact.max_rev)
-min_rev = _reverse_of_two(reverse_basic.min_rev, exact.min_rev)
-sub_rev1 = _reverse_of_two(reverse_basic.sub_rev1, exact.sub_rev1)
-sub_rev2 = _reverse_of_two(reverse_basic.sub_rev2, exact.sub_rev2)
-convex_hull = _two(sets.convex_hull, typed_sets.convex_hull)
-intersection = _two(sets.intersection, typed_sets.intersection)
-is_common_interval = _one(relations.is_common_interval, typed_sets.is_common_interval)
-is_empty = _one(relations.is_empty, typed_sets.is_empty)
-is_entire = _one(relations.is_entire, typed_sets.is_entire)
-is_singleton = _one(relations.is_singleton, typed_sets.is_singleton)
-contains = _two(relations.contains, typed_sets.contains)
-disjoint = _two(relations.disjoint, typed_sets.disjoint)
-equal = _two(relations.equal, typed_sets.equal)
-interior = _two(relations.interior, typed_sets.interior)
-is_member = _two(relations.is_member, typed_sets.is_member)
-less = _two(relations.less, typed_sets.less)
-overlap = _two(relations.overlap, typed_sets.overlap)
-precedes = _two(relations.precedes, typed_sets.precedes)
-strict_less = _two(relations.strict_less, typed_sets.strict_less)
-strict_precedes = _two(relations.strict_precedes, typed_sets.strict_precedes)
-subset = _two(relations.subset, typed_sets.subset)
-inf = _one(numeric.inf, typed_sets.inf)
-mag = _one(numeric.mag, typed_sets.mag)
-mid = _one(numeric.mid, typed_sets.mid)
-mig = _one(numeric.mig, typed_sets.mig)
-sup = _one(numeric.sup, typed_sets.sup)
-wid = _one(numeric.wid, typed_sets.wid)
+abs = _either(arithmetic.abs, exact.abs)
+ceil = _either(arithmetic.ceil, exact.ceil)
+floor = _either(arithmetic.floor, exact.floor)
+neg = _either(arithmetic.neg, exact.neg)
+sign = _either(arithmetic.sign, exact.sign)
+sqr = _either(arithmetic.sqr, exact.sqr)
+add = _either(arithmetic.add, exact.add)
+div = _either(arithmetic.div, exact.div)
+max = _either(arithmetic.max, exact.max)
+min = _either(arithmetic.min, exact.min)
+mul = _either(arithmetic.mul, exact.mul)
+pown = _either(arithmetic.pown, exact.pown)
+sub = _either(arithmetic.sub, exact.sub)
+abs_rev = _either(reverse.abs_rev, exact.abs_rev)
+sqr_rev = _either(reverse.sqr_rev, exact.sqr_rev)
+ceil_rev = _either(reverse_basic.ceil_rev, exact.ceil_rev)
+floor_rev = _either(reverse_basic.floor_rev, exact.floor_rev)
+neg_rev = _either(reverse_basic.neg_rev, exact.neg_rev)
+sign_rev = _either(reverse_basic.sign_rev, exact.sign_rev)
+mul_rev = _either(reverse.mul_rev, exact.mul_rev)
+pown_rev = _either(reverse.pown_rev, exact.pown_rev)
+add_rev = _either(reverse_basic.add_rev, exact.add_rev)
+div_rev1 = _either(reverse_basic.div_rev1, exact.div_rev1)
+div_rev2 = _either(reverse_basic.div_rev2, exact.div_rev2)
+max_rev = _either(reverse_basic.max_rev, exact.max_rev)
+min_rev = _either(reverse_basic.min_rev, exact.min_rev)
+sub_rev1 = _either(reverse_basic.sub_rev1, exact.sub_rev1)
+sub_rev2 = _either(reverse_basic.sub_rev2, exact.sub_rev2)
+convex_hull = _either(sets.convex_hull, typed_sets.convex_hull)
+intersection = _either(sets.intersection, typed_sets.intersection)
+is_common_interval = _either(relations.is_common_interval, typed_sets.is_common_interval)
+is_empty = _either(relations.is_empty, typed_sets.is_empty)
+is_entire = _either(relations.is_entire, typed_sets.is_entire)
+is_singleton = _either(relations.is_singleton, typed_sets.is_singleton)
+contains = _either(relations.contains, typed_sets.contains)
+disjoint = _either(relations.disjoint, typed_sets.disjoint)
+equal = _either(relations.equal, typed_sets.equal)
+interior = _either(relations.interior, typed_sets.interior)
+is_member = _either(relations.is_member, typed_sets.is_member)
+less = _either(relations.less, typed_sets.less)
+overlap = _either(relations.overlap, typed_sets.overlap)
+precedes = _either(relations.precedes, typed_sets.precedes)
+strict_less = _either(relations.strict_less, typed_sets.strict_less)
+strict_precedes = _either(relations.strict_precedes, typed_sets.strict_precedes)
+subset = _either(relations.subset, typed_sets.subset)
+inf = _either(numeric.inf, typed_sets.inf)
+mag = _either(numeric.mag, typed_sets.mag)
+mid = _either(numeric.mid, typed_sets.mid)
+mig = _either(numeric.mig, typed_sets.mig)
+sup = _either(numeric.sup, typed_sets.sup)
+wid = _either(numeric.wid, typed_sets.wid)

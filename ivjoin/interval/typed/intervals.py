@@ -13,11 +13,11 @@ from typing import Any, NoReturn
 from ivjoin.errors import came
 from ivjoin.interval.errors import IntervalError
 from ivjoin.interval.machine.domains import domain, physical, shown
-from ivjoin.interval.machine.operation import NONE, Pair
+from ivjoin.interval.machine.pairs import EMPTY, Pair
 from ivjoin.interval.machine.types import Type
-from ivjoin.interval.reals.bare import Interval
+from ivjoin.interval.reals.bare import ENTIRE, Interval
 
-__all__ = ["DomainInterval", "entire", "interval", "like", "operand", "void"]
+__all__ = ["DomainInterval", "entire", "given", "interval", "like", "operand", "void"]
 
 _INFINITY = float("inf")
 
@@ -63,7 +63,7 @@ class DomainInterval:
     def __init__(self, domain: Type, lo: Any, hi: Any, nan: bool = False, null: bool = False) -> None:
         _set = object.__setattr__
         if lo > hi:
-            lo, hi = NONE
+            lo, hi = EMPTY
         elif domain.kind == "float":
             lo, hi = lo + 0.0, hi + 0.0
         _set(self, "domain", domain)
@@ -200,7 +200,7 @@ def interval(
         raise IntervalError(f"nan is True for {d}, which has no NaN; pass nan=True only for float domains")
     holds_nan = (sup is None and d.kind == "float" and not empty) if nan is None else nan
     if empty:
-        return DomainInterval(d, *NONE, holds_nan, null)
+        return DomainInterval(d, *EMPTY, holds_nan, null)
     lo, hi = d.limits
     if inf is not None:
         least = physical(d, inf, True) if closed in ("both", "left") else _above(d, physical(d, inf, False))
@@ -209,7 +209,7 @@ def interval(
         most = physical(d, sup, False) if closed in ("both", "right") else -_above(d, -physical(d, sup, True))
         hi = most if most != most else min(hi, most)
     if lo != lo or hi != hi:  # no number is above inf or below -inf
-        return DomainInterval(d, *NONE, holds_nan, null)
+        return DomainInterval(d, *EMPTY, holds_nan, null)
     # A range between two neighbouring values is empty and valid; bounds in the wrong order are an error.
     if lo > hi and inf is not None and sup is not None and physical(d, inf, False) > physical(d, sup, True):
         raise IntervalError(
@@ -237,7 +237,7 @@ def entire(domain: str | Type, null: bool = False) -> DomainInterval:
 
 def void(d: Type, nan: bool = False, null: bool = False) -> DomainInterval:
     """Return a set without values besides NULL and NaN."""
-    return DomainInterval(d, *NONE, nan, null)
+    return DomainInterval(d, *EMPTY, nan, null)
 
 
 def like(value: Any, d: Type) -> DomainInterval:
@@ -268,3 +268,8 @@ def operand(value: Any, *others: Any) -> DomainInterval:
     raise TypeError(
         f"expected an Interval or a typed interval such as interval('int8', 1, 5), got {type(value).__name__}"
     )
+
+
+def given(x: Any, *others: Any) -> Any:
+    """Return an optional argument; all values of the domain of the other arguments if it is absent."""
+    return entire(operand(*others).domain, null=True) if x is None or x is ENTIRE else x

@@ -11,7 +11,7 @@ from typing import Any
 
 from ivjoin.interval.errors import IntervalError
 from ivjoin.interval.machine import truth
-from ivjoin.interval.machine.operation import NONE, Pair, clipped, union
+from ivjoin.interval.machine.pairs import EMPTY, Pair, hull, meet
 from ivjoin.interval.machine.types import Type
 from ivjoin.interval.typed.intervals import DomainInterval, like, operand, void
 from ivjoin.interval.typed.truths import BoolInterval, logical_or, mask_of, of_mask
@@ -88,32 +88,32 @@ def _held(name: str, x: DomainInterval, y: DomainInterval) -> DomainInterval:
         if y.nan:
             return DomainInterval(d, lo, hi, x.nan and name == "le")
         top = None if y.is_void else y.hi if name == "le" else _neighbour(d, y.hi, False)
-        return void(d) if top is None or x.is_void else DomainInterval(d, *clipped((lo, top), (lo, hi)))
+        return void(d) if top is None or x.is_void else DomainInterval(d, *meet((lo, top), (lo, hi)))
     if name in ("gt", "ge"):
         if y.is_void:
             return void(d, nan=x.nan and y.nan and name == "ge")
         low = y.lo if name == "ge" else _neighbour(d, y.lo, True)
-        return DomainInterval(d, *(NONE if low is None or x.is_void else clipped((low, hi), (lo, hi))), nan=x.nan)
+        return DomainInterval(d, *(EMPTY if low is None or x.is_void else meet((low, hi), (lo, hi))), nan=x.nan)
     if name == "eq":
-        return DomainInterval(d, *(NONE if x.is_void or y.is_void else clipped((lo, hi), y.pair)), nan=x.nan and y.nan)
+        return DomainInterval(d, *(EMPTY if x.is_void or y.is_void else meet((lo, hi), y.pair)), nan=x.nan and y.nan)
     first, second = _pieces_unequal(x, y)
-    return DomainInterval(d, *union(first, second), nan=x.nan and not y.is_void)
+    return DomainInterval(d, *hull(first, second), nan=x.nan and not y.is_void)
 
 
 def _pieces_unequal(x: DomainInterval, y: DomainInterval) -> tuple[Pair, Pair]:
     if x.is_void or not _some(y):
-        return NONE, NONE
+        return EMPTY, EMPTY
     if y.nan or y.lo != y.hi or not x.lo <= y.lo <= x.hi:
-        return x.pair, NONE
+        return x.pair, EMPTY
     d = x.domain
     below, above = _neighbour(d, y.lo, False), _neighbour(d, y.lo, True)
-    first = NONE if below is None else clipped((x.lo, below), x.pair)
-    second = NONE if above is None else clipped((above, x.hi), x.pair)
-    return (second, NONE) if first[0] > first[1] else (first, second)
+    first = EMPTY if below is None else meet((x.lo, below), x.pair)
+    second = EMPTY if above is None else meet((above, x.hi), x.pair)
+    return (second, EMPTY) if first[0] > first[1] else (first, second)
 
 
 def _joined(x: DomainInterval, y: DomainInterval) -> DomainInterval:
-    return DomainInterval(x.domain, *union(x.pair, y.pair), x.nan or y.nan, x.null or y.null)
+    return DomainInterval(x.domain, *hull(x.pair, y.pair), x.nan or y.nan, x.null or y.null)
 
 
 def _side(name: str, wanted: int, x: DomainInterval, y: DomainInterval) -> DomainInterval:
@@ -213,7 +213,7 @@ def coalesce_rev(c: DomainInterval, *args: Any) -> tuple[DomainInterval, ...]:
     out, looked_at = [], True
     for i, a in enumerate(args):
         taken = DomainInterval(
-            a.domain, *(NONE if a.is_void or c.is_void else clipped(a.pair, c.pair)), a.nan and c.nan
+            a.domain, *(EMPTY if a.is_void or c.is_void else meet(a.pair, c.pair)), a.nan and c.nan
         )  # fmt: skip
         rest = coalesce(*args[i + 1 :]) if i + 1 < len(args) else void(a.domain, null=True)
         passes = a.null and (_equal(rest, c) or (rest.null and c.null))

@@ -12,9 +12,9 @@ from functools import cache
 from ivjoin.interval.errors import IntervalError
 from ivjoin.interval.machine import calendar, decimals, float_operators
 from ivjoin.interval.machine import integers as m
-from ivjoin.interval.machine.bisection import last_true
 from ivjoin.interval.machine.domains import bounded_decimal
-from ivjoin.interval.machine.operation import Binary, Pair, Unary, clipped, empty, refined, sign_rev, within
+from ivjoin.interval.machine.operation import Binary, Unary, refined, sign_rev, within
+from ivjoin.interval.machine.pairs import EMPTY, Pair, is_empty, meet, neg
 from ivjoin.interval.machine.types import DAY, Type
 
 __all__ = ["binary", "extremum", "unary"]
@@ -50,13 +50,13 @@ def _linear(result: Type, sign: int) -> Binary:
     limits = result.limits
     if sign > 0:
         return Binary(
-            result, lambda a, b: clipped((a[0] + b[0], a[1] + b[1]), limits),
-            lambda z, b, x: clipped((z[0] - b[1], z[1] - b[0]), x),
-            lambda z, a, x: clipped((z[0] - a[1], z[1] - a[0]), x),
+            result, lambda a, b: meet((a[0] + b[0], a[1] + b[1]), limits),
+            lambda z, b, x: meet((z[0] - b[1], z[1] - b[0]), x),
+            lambda z, a, x: meet((z[0] - a[1], z[1] - a[0]), x),
         )  # fmt: skip
     return Binary(
-        result, lambda a, b: clipped((a[0] - b[1], a[1] - b[0]), limits),
-        lambda z, b, x: clipped((z[0] + b[0], z[1] + b[1]), x), lambda z, a, x: clipped((a[0] - z[1], a[1] - z[0]), x),
+        result, lambda a, b: meet((a[0] - b[1], a[1] - b[0]), limits),
+        lambda z, b, x: meet((z[0] + b[0], z[1] + b[1]), x), lambda z, a, x: meet((a[0] - z[1], a[1] - z[0]), x),
     )  # fmt: skip
 
 
@@ -148,12 +148,12 @@ def _decimal_sum(result: Type, sign: int, j: int, k: int, unit: int) -> Binary:
 
     def back1(z: Pair, b: Pair, x: Pair) -> Pair:
         (lo, hi), (below, above) = decimals.unrounded(z, unit), turned(b, k)
-        return clipped(_scaled_down((lo - above, hi - below), j), x)
+        return meet(_scaled_down((lo - above, hi - below), j), x)
 
     def back2(z: Pair, a: Pair, x: Pair) -> Pair:
         lo, hi = decimals.unrounded(z, unit)
         rest = (lo - a[1] * j, hi - a[0] * j)
-        return clipped(_scaled_down(rest if sign > 0 else (-rest[1], -rest[0]), k), x)
+        return meet(_scaled_down(rest if sign > 0 else (-rest[1], -rest[0]), k), x)
 
     return refined(result, up, back1, back2)
 
@@ -192,18 +192,13 @@ def _months(d: Type, sign: int) -> Binary:
         return b if sign > 0 else (-b[1], -b[0])
 
     return Binary(
-        d, lambda a, b: clipped(calendar.shifted(a, turned(b), day), limits),
+        d, lambda a, b: meet(calendar.shifted(a, turned(b), day), limits),
         lambda z, b, x: calendar.shifted_rev1(z, turned(b), x, day),
         lambda z, a, x: turned(calendar.shifted_rev2(z, a, turned(x), day)),
     )  # fmt: skip
 
 
 # One argument
-
-
-def _integral_root(n: int, k: int) -> int:
-    """Return the greatest int whose k-th power is not above ``n >= 0``, by bisection."""
-    return last_true(lambda r: r**k <= n, 0, 1 << -(-n.bit_length() // k))
 
 
 def _power(k: int) -> tuple[Callable[[Pair], Pair], Callable[[Pair, Pair], Pair]]:
@@ -214,23 +209,19 @@ def _power(k: int) -> tuple[Callable[[Pair], Pair], Callable[[Pair, Pair], Pair]
 
     def root_down(c: int) -> int:
         if c >= 0:
-            return _integral_root(c, k)
-        r = _integral_root(-c, k)
+            return m.floor_root(c, k)
+        r = m.floor_root(-c, k)
         return -r if r**k == -c else -r - 1
 
     def back(z: Pair, x: Pair) -> Pair:
         if k % 2:
-            return clipped((-root_down(-z[0]), root_down(z[1])), x)
+            return meet((-root_down(-z[0]), root_down(z[1])), x)
         if z[1] < 0:
-            return m.EMPTY
+            return EMPTY
         least = -root_down(-z[0]) if z[0] > 0 else 0
         return m.abs_rev((least, root_down(z[1])), x)
 
     return up, back
-
-
-def _negated(x: Pair) -> Pair:
-    return -x[1], -x[0]
 
 
 def _signs(x: Pair) -> Pair:
@@ -247,13 +238,13 @@ def unary(name: str, d: Type, n: int = 0) -> Unary:
         return float_operators.unary(name, d)
     limits = d.limits
     if name == "neg" and d.kind in _NUMBERS:
-        return Unary(d, lambda x: clipped(_negated(x), limits), lambda z, x: clipped(_negated(z), x))
+        return Unary(d, lambda x: meet(neg(x), limits), lambda z, x: meet(neg(z), x))
     if name == "abs" and d.kind in _NUMBERS:
         return Unary(d, within(m.abs_, m.abs_rev, limits), m.abs_rev)
     if name == "sign" and d.kind == "int":
         return Unary(d, _signs, sign_rev)
     if name in ("floor", "ceil") and d.kind == "int":
-        return Unary(d, lambda x: x, clipped)
+        return Unary(d, lambda x: x, meet)
     if name in ("floor", "ceil") and d.kind == "decimal":
         return _integral(d, name == "ceil")
     if name in ("sqr", "pown") and d.kind in ("int", "decimal"):
@@ -267,10 +258,10 @@ def _integral(d: Type, up: bool) -> Unary:
     if up:
         return Unary(
             result, lambda x: (-(-x[0] // unit), -(-x[1] // unit)),
-            lambda z, x: clipped(((z[0] - 1) * unit + 1, z[1] * unit), x),
+            lambda z, x: meet(((z[0] - 1) * unit + 1, z[1] * unit), x),
         )  # fmt: skip
     return Unary(
-        result, lambda x: (x[0] // unit, x[1] // unit), lambda z, x: clipped((z[0] * unit, (z[1] + 1) * unit - 1), x)
+        result, lambda x: (x[0] // unit, x[1] // unit), lambda z, x: meet((z[0] * unit, (z[1] + 1) * unit - 1), x)
     )
 
 
@@ -284,7 +275,7 @@ def _raised(d: Type, n: int) -> Unary:
             raise IntervalError(f"the power {n} of a {d} needs more than 38 digits; cast it to a smaller domain first")
     if n == 0:
         one = 10**result.scale
-        return Unary(result, lambda x: (one, one), lambda z, x: x if z[0] <= one <= z[1] else m.EMPTY)
+        return Unary(result, lambda x: (one, one), lambda z, x: x if z[0] <= one <= z[1] else EMPTY)
     up, back = _power(n)
     return Unary(result, within(up, back, result.limits), back)
 
@@ -302,9 +293,9 @@ def extremum(greater: bool) -> tuple[Callable[[Pair, Pair], Pair], Callable[[Pai
 
     def back(z: Pair, b: Pair, x: Pair) -> Pair:
         # x can be beyond z only if the result is the other argument.
-        beyond = not empty(clipped(z, b))
+        beyond = not is_empty(meet(z, b))
         if greater:
-            return clipped((x[0] if beyond else z[0], z[1]), x) if b[0] <= z[1] else m.EMPTY
-        return clipped((z[0], x[1] if beyond else z[1]), x) if b[1] >= z[0] else m.EMPTY
+            return meet((x[0] if beyond else z[0], z[1]), x) if b[0] <= z[1] else EMPTY
+        return meet((z[0], x[1] if beyond else z[1]), x) if b[1] >= z[0] else EMPTY
 
     return up, back

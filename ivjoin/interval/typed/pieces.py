@@ -13,7 +13,7 @@ from ivjoin.interval.reals import arithmetic, reverse
 from ivjoin.interval.reals.bare import EMPTY, ENTIRE, Interval, make
 from ivjoin.interval.reals.sets import convex_hull, intersection
 from ivjoin.interval.typed import exact
-from ivjoin.interval.typed.intervals import DomainInterval, entire, operand, void
+from ivjoin.interval.typed.intervals import DomainInterval, given, operand, void
 
 __all__ = [
     "abs_rev_to_pair", "div_rev2_to_pair", "div_to_pair", "mul_rev_to_pair", "pown_rev_to_pair", "sqr_rev_to_pair",
@@ -71,7 +71,7 @@ def _typed_pair(low: DomainInterval, high: DomainInterval) -> Typed:
 
 
 def _argument(x: Any, like: Any) -> DomainInterval:
-    return entire(operand(like).domain, null=True) if x is None else operand(x, like)
+    return operand(given(x, like), like)
 
 
 def _is_real(*args: Any) -> bool:

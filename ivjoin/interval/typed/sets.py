@@ -12,7 +12,7 @@ from typing import Any
 
 from ivjoin.interval.errors import IntervalError
 from ivjoin.interval.machine.domains import shown
-from ivjoin.interval.machine.operation import NONE, clipped, union
+from ivjoin.interval.machine.pairs import EMPTY, hull, meet
 from ivjoin.interval.reals import numeric
 from ivjoin.interval.reals.bare import make
 from ivjoin.interval.reals.relations import Overlap
@@ -37,13 +37,13 @@ def _both(x: Any, y: Any) -> tuple[DomainInterval, DomainInterval]:
 
 def intersection(x: Any, y: Any) -> DomainInterval:
     x, y = _both(x, y)
-    pair = NONE if x.is_void or y.is_void else clipped(x.pair, y.pair)
+    pair = EMPTY if x.is_void or y.is_void else meet(x.pair, y.pair)
     return DomainInterval(x.domain, *pair, x.nan and y.nan, x.null and y.null)
 
 
 def convex_hull(x: Any, y: Any) -> DomainInterval:
     x, y = _both(x, y)
-    return DomainInterval(x.domain, *union(x.pair, y.pair), x.nan or y.nan, x.null or y.null)
+    return DomainInterval(x.domain, *hull(x.pair, y.pair), x.nan or y.nan, x.null or y.null)
 
 
 def is_empty(x: DomainInterval) -> bool:

@@ -13,7 +13,6 @@ from ivjoin.interval.machine import truth
 
 __all__ = [
     "BoolInterval", "logical_and", "logical_and_rev", "logical_not", "logical_not_rev", "logical_or", "logical_or_rev",
-    "mask_of", "of_mask",
 ]  # fmt: skip
 
 _NAMES = ((truth.TRUE, True, "True"), (truth.FALSE, False, "False"), (truth.NULL, None, "None"))

@@ -9,6 +9,7 @@ from typing import Any
 from ivjoin.errors import OrderError, came
 from ivjoin.expr.nodes import Node, columns_of, walk
 from ivjoin.expr.ordinal import ordinal_of
+from ivjoin.expr.terms import BandTerm
 from ivjoin.expr.types import TICKS_PER_SECOND, Type
 from ivjoin.expr.words import quoted
 from ivjoin.frontier.order import ordinal_range, physical_ordinal, shown
@@ -25,7 +26,6 @@ from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.picking.pick import picking_of
 from ivjoin.plan.question import side_expression
 from ivjoin.plan.spec import SIDES
-from ivjoin.separation.separate import BandTerm
 from ivjoin.shj.registers import I64_MAX, I64_MIN
 
 __all__ = ["explain_plan", "interval_text", "kept_lines", "typical", "why_never_decided"]

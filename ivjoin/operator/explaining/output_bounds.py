@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ivjoin.conditions.evaluate import evaluate
+from ivjoin.expr.conjuncts import conjuncts_of
 from ivjoin.expr.nodes import Node, columns_of
 from ivjoin.expr.ordinal import NAN_ORDINAL, has_ordinal, ordinal_of, ordinals, value_of
 from ivjoin.frontier.tracking import Frontier
@@ -20,7 +21,6 @@ from ivjoin.operator.engine import Engine
 from ivjoin.outer.values import has_value
 from ivjoin.plan.derived.certain import domain_of
 from ivjoin.plan.spec import SIDES
-from ivjoin.separation.separate import conjuncts_of
 
 __all__ = ["output_bounds", "stored_span"]
 

@@ -11,13 +11,12 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from ivjoin.conditions.text import to_text
+from ivjoin.conditions.text import MUL, to_text
 from ivjoin.expr.nodes import Node, make, walk
 from ivjoin.expr.ordinal import has_ordinal, ordinal_of
+from ivjoin.expr.terms import BandTerm
 from ivjoin.expr.types import TICKS_PER_SECOND, Type
 from ivjoin.frontier.order import ordinal_range, shown
-from ivjoin.functions.records.writing import MUL
-from ivjoin.separation.separate import BandTerm
 
 __all__ = ["band_said", "domain_said", "label", "listed", "said"]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from copy import copy
 
+from ivjoin.expr.conjuncts import conjuncts_of
 from ivjoin.expr.nodes import Node, columns_of, sides_of, walk
 from ivjoin.expr.ordinal import has_ordinal, ordinal_of
 from ivjoin.frontier.order import ordinal_range
@@ -16,7 +17,6 @@ from ivjoin.frontier.tracking import Frontier
 from ivjoin.plan.derived.certain import domain_of, ordinals_of, there
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import SIDES
-from ivjoin.separation.normal import conjuncts_of
 
 __all__ = ["SOMEWHERE", "Implied", "Interval", "both", "some_edge"]
 

@@ -37,7 +37,7 @@ def domain_of(node: Node, interval: tuple[int, int, bool]) -> Any:
     if t.kind == "float":
         most = ordinal_of(float("inf"), t)
         if low > most:
-            return Dom.of(t, float("inf"), float("inf"), null=null, nan=True)
+            return Dom.empty(t, null=null, nan=True)
     lo = None if low <= least else value_of(low, t)
     hi = None if high >= most else value_of(high, t)
     return Dom.of(t, lo, hi, null=null, nan=nan)

@@ -8,8 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from ivjoin.expr.nodes import Node, walk
+from ivjoin.expr.terms import BandTerm
 from ivjoin.separation.checks import Check
-from ivjoin.separation.separate import BandTerm, Separation
+from ivjoin.separation.separate import Separation
 from ivjoin.shj.kernels.push.index_kernels import MOST_AXES
 from ivjoin.shj.registers import I64_MAX, I64_MIN
 

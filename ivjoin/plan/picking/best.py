@@ -10,6 +10,7 @@ import pyarrow as pa
 from ivjoin.conditions.evaluate import check_supported
 from ivjoin.errors import ConditionError, IvjoinError, came
 from ivjoin.expr import build
+from ivjoin.expr.conjuncts import conjuncts_of
 from ivjoin.expr.nodes import Node, sides_of
 from ivjoin.expr.ordinal import has_ordinal
 from ivjoin.expr.types import INT64, from_arrow
@@ -17,7 +18,7 @@ from ivjoin.outer.jointype import JoinType
 from ivjoin.plan import spec
 from ivjoin.plan.picking.choice import Pick, check_pick
 from ivjoin.plan.picking.pick import RANKED, meeting
-from ivjoin.separation.separate import conjuncts_of, separate
+from ivjoin.separation.separate import separate
 
 __all__ = ["best_of"]
 

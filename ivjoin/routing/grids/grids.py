@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from ivjoin.errors import OptionError, came
-from ivjoin.expr.arguments import known_options
-from ivjoin.routing.rows.arguments import worker_count
+from ivjoin.expr.arguments import known_options, worker_count
 
 __all__ = ["heavy_grids"]
 

@@ -10,22 +10,13 @@ import numpy as np
 
 from ivjoin.errors import OptionError, came
 
-__all__ = ["near", "number", "one_of", "worker_count"]
-
-_MOST_WORKERS = 100_000
+__all__ = ["near", "number", "one_of"]
 
 
 def near(value: Any, known: Iterable[str]) -> str:
     """Return the nearest known name as the end of a message; empty if no name is near."""
     found = difflib.get_close_matches(str(value)[:80], list(known), n=1, cutoff=0.5)
     return f"; did you mean {found[0]!r}?" if found else ""
-
-
-def worker_count(value: Any) -> int:
-    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    if not whole or not 1 <= value <= _MOST_WORKERS:
-        raise OptionError(f"workers is {came(value)}; expected a whole number from 1 to {_MOST_WORKERS}")
-    return int(value)
 
 
 def one_of(name: str, value: Any, known: tuple[str, ...]) -> str:

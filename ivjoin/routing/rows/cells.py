@@ -19,7 +19,6 @@ __all__ = ["Entry", "Layout"]
 
 _HALF = np.uint64(32)
 _LONE_SALT = np.uint64(0xA0761D6478BD642F)
-_MOST_PLACES = 1 << 20  # of a table from values to slices, for each entry
 
 
 @dataclass(frozen=True)
@@ -84,18 +83,6 @@ class Layout:
         alone = (np.diff(self._first) == 1) & (self._a[first] * self._b[first] == 1) if len(entries) else first > 0
         self.only = np.where(alone, self._base[first], -1) if len(entries) else first
         self._shares: list[tuple[np.ndarray, np.ndarray] | None] = [None, None]
-        self._places: np.ndarray | None = None
-        if len(entries) > 1 and len(entries) * (len(self._unique) + 1) <= _MOST_PLACES:
-            ranks = np.arange(len(entries) * (len(self._unique) + 1))
-            whose = ranks // (len(self._unique) + 1)
-            self._places = self._first[whose] + np.searchsorted(self._cuts, ranks, side="right") - self._before[whose]
-        # Entries ordered by the low bits of their keys. Most rows have no entry.
-        self._slots = np.full(1 << max(10, (16 * len(self.keys)).bit_length()), -1)
-        slot = self._slot(self.keys)
-        self._by_slot = np.argsort(slot, kind="stable")
-        ranked = slot[self._by_slot]
-        self._slots[ranked[::-1]] = np.arange(len(ranked))[::-1]
-        self._goes_on = np.append(ranked[1:] == ranked[:-1], [False] * (len(ranked) > 0))
 
     def needs_row_hash(self, s: int) -> bool:
         """Return whether rows of side s are dealt over rows or columns of a grid."""
@@ -141,21 +128,10 @@ class Layout:
         """Return the entry of each row : int64[n], -1 for light keys."""
         if key is None:
             return np.zeros(n, dtype=np.int64)
-        out = np.full(n, -1, dtype=np.int64)
-        if len(self.keys):
-            first = self._slots[self._slot(key)]
-            at = np.flatnonzero(first >= 0)
-            place, asked = first[at], key[at]
-            while len(at):
-                entry = self._by_slot[place]
-                hit = self.keys[entry] == asked
-                out[at[hit]] = entry[hit]
-                on = np.flatnonzero(~hit & self._goes_on[place])
-                at, place, asked = at[on], place[on] + 1, asked[on]
-        return out
-
-    def _slot(self, key: np.ndarray) -> np.ndarray:
-        return (key & np.uint64(len(self._slots) - 1)).astype(np.int64)
+        if not len(self.keys):
+            return np.full(n, -1, dtype=np.int64)
+        at = np.minimum(np.searchsorted(self.keys, key), len(self.keys) - 1)
+        return np.where(self.keys[at] == key, at, -1)
 
     def light(self, key: np.ndarray) -> np.ndarray:
         return dealt(key, self.n_light)
@@ -168,12 +144,10 @@ class Layout:
         """Return the slice of each value in each entry, numbered over all entries."""
         if len(self._unique) == 0:
             return self._first[entry]
-        rank = _ranks(self._unique, values)
+        rank = np.searchsorted(self._unique, values, side="right")
         if len(self.entries) == 1:
             return rank
         code = entry * (len(self._unique) + 1) + rank
-        if self._places is not None:
-            return self._places[code]
         return self._first[entry] + np.searchsorted(self._cuts, code, side="right") - self._before[entry]
 
     def copies(
@@ -231,15 +205,6 @@ class Layout:
             rows, at = expanded(start, count)
         where = self._slice_of[s][at]
         return rows, where, at - ends[where], at_home
-
-
-def _ranks(cuts: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Return the number of (rising) cuts that each value reaches : int64[n]."""
-    n = len(values)
-    if n > len(cuts) and bool((values[1:] >= values[:-1]).all()):
-        ends = np.concatenate([[0], np.searchsorted(values, cuts), [n]])
-        return np.repeat(np.arange(len(cuts) + 1), np.diff(ends))
-    return np.searchsorted(cuts, values, side="right")
 
 
 def _starts(sizes: np.ndarray) -> np.ndarray:

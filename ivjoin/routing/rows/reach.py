@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ivjoin.expr.conjuncts import conjuncts_of
 from ivjoin.expr.nodes import Node, walk
 from ivjoin.expr.ordinal import has_ordinal
+from ivjoin.expr.terms import BandTerm
 from ivjoin.functions.table import never_errs, passes_null
-from ivjoin.outer.jointype import JoinType
 from ivjoin.plan.cutting import Offset, met_by
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import SIDES
-from ivjoin.separation.separate import BandTerm, conjuncts_of
 
-__all__ = ["Axis", "Reach", "owes", "reach_of"]
+__all__ = ["Axis", "Reach", "reach_of"]
 
 
 @dataclass(frozen=True)
@@ -98,11 +98,6 @@ def reach_of(plan: JoinPlan) -> Reach:
         else:
             axes.append(a)
     return Reach(keys, safe, axes, bands, surely, (lone[0], lone[1]), notes)
-
-
-def owes(how: JoinType, side: int) -> bool:
-    """Return whether the join type emits single rows of a side: unmatched, semi or anti."""
-    return how.keep[side] or how.single == side
 
 
 def _own(t: BandTerm, side: int) -> Node:

@@ -12,13 +12,14 @@ from ivjoin.conditions.evaluate import Vector, evaluate
 from ivjoin.errors import SchemaError, came
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import ordinals
-from ivjoin.plan.cutting import I64_MAX, I64_MIN, shifted
+from ivjoin.plan.cutting import shifted
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.routing.rows.hashing import hash_of_keys
 from ivjoin.routing.rows.reach import Axis, Reach
 from ivjoin.shj.dictionaries import combined
 from ivjoin.shj.plain import plain_type
+from ivjoin.shj.registers import I64_MAX, I64_MIN
 
 __all__ = ["Features", "Reader", "as_batch"]
 

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from ivjoin.errors import MissingPackageError, OptionError, SnapshotError, came
-from ivjoin.expr.arguments import known_options
-from ivjoin.routing.rows.arguments import worker_count
+from ivjoin.expr.arguments import known_options, worker_count
 
 __all__ = ["KeyCounts"]
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql.types import StructField, StructType
 
 from ivjoin.errors import ConditionError, IvjoinError, UnsupportedError
-from ivjoin.expr.arguments import known_options, warn_caller
+from ivjoin.expr.arguments import known_options, warn_caller, worker_count
 from ivjoin.expr.literals import zone_named
 from ivjoin.expr.nodes import columns_of
 from ivjoin.frontier.order import Order
@@ -17,7 +17,6 @@ from ivjoin.multi.question import multi_spec, named_inputs
 from ivjoin.multi.spec import MultiSpec, wide_column
 from ivjoin.multi.spread import attributes, cube, skewed_names
 from ivjoin.routing.grids.hypercube import SCHEMES
-from ivjoin.routing.rows.arguments import worker_count
 from ivjoin.spark.api.schema import arrow_schema, refuse_collation
 from ivjoin.spark.conditions.columns import is_column
 from ivjoin.spark.conditions.dialect import AnsiWarning, ansi_note, backquoted

@@ -16,11 +16,11 @@ import pyarrow as pa
 from ivjoin.conditions.evaluate import evaluate
 from ivjoin.expr.nodes import Node, columns_of
 from ivjoin.expr.ordinal import has_ordinal, ordinals
+from ivjoin.expr.terms import BandTerm
 from ivjoin.frontier.order import Order
 from ivjoin.outer.values import has_value
 from ivjoin.plan.join_plan import JoinPlan, SidePlan
 from ivjoin.plan.planner import inferred
-from ivjoin.separation.separate import BandTerm
 from ivjoin.shj.arrow import taken
 from ivjoin.shj.dictionaries import combined
 from ivjoin.shj.plain import no_rows

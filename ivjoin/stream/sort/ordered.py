@@ -19,6 +19,7 @@ from ivjoin.outer.values import has_value
 from ivjoin.shj.arrow import taken
 from ivjoin.shj.dictionaries import combined
 from ivjoin.shj.plain import from_plain, from_plain_rows, plain_rows, plain_type
+from ivjoin.shj.registers import I64_MIN
 from ivjoin.shj.sorting import in_order
 from ivjoin.stream.sort.ahead import read_ahead
 from ivjoin.stream.sort.axis import indices
@@ -32,7 +33,6 @@ __all__ = [
     "Ordinals", "Step", "evaluated", "gathered", "moves", "of_steps", "of_table", "steps",
 ]  # fmt: skip
 
-I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _GATHERED = 65_536  # rows gathered at once
 
 

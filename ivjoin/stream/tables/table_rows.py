@@ -19,13 +19,13 @@ from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.shj.arrow import taken
 from ivjoin.shj.dictionaries import combined, has_dictionaries
 from ivjoin.shj.plain import no_rows, plain_rows
+from ivjoin.shj.registers import I64_MAX, I64_MIN
 from ivjoin.stream.sort.axis import indices
 from ivjoin.stream.sort.dealing import rises
 from ivjoin.stream.sort.ordered import Ordinals, evaluated
 
 __all__ = ["AxisValues", "Bounds", "TableRows", "any_late", "in_one_batch", "places"]
 
-I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _MOST_BYTES = 1 << 30  # of the rows of a slice: offsets of text and lists have 32 bits
 
 

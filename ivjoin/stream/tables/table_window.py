@@ -20,6 +20,7 @@ from ivjoin.plan.layout import row_layouts
 from ivjoin.shj.arrow import byte_width, take, whole_numbers
 from ivjoin.shj.dictionaries import one_array
 from ivjoin.shj.plain import from_plain, nulls
+from ivjoin.shj.registers import I64_MAX
 from ivjoin.shj.store.keys import KeyTable
 from ivjoin.stream.sort.dealing import order_of, rises
 from ivjoin.stream.sources.inputs import Source
@@ -35,8 +36,6 @@ _BANDS = 8  # a slice is this many windows wide, so that few right rows go to tw
 _MOST_TEXT = 2**31 - 1  # bytes
 _RUN_ROWS, _MOST_SLICES = 1 << 15, 64  # left rows of a slice that looks up one run, and slices: each begins with a pass
 _SEEN = 64  # left rows of which the window is looked at
-I64_MAX = 2**63 - 1
-
 
 class TableWindow(TableLookup):
     """The join of two tables that aggregates; ``right`` has all right rows."""

@@ -17,8 +17,9 @@ from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.layout import row_layouts
 from ivjoin.plan.picking.pick import picking_of
 from ivjoin.shj.plain import rows_at
+from ivjoin.shj.registers import I64_MAX
 from ivjoin.stream.tables.table_rows import in_one_batch
-from ivjoin.stream.threads.pieces import I64_MAX, rises
+from ivjoin.stream.threads.pieces import rises
 
 __all__ = ["Carried"]
 

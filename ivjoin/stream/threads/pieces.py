@@ -13,10 +13,10 @@ import pyarrow as pa
 
 from ivjoin.plan.cutting import shifted
 from ivjoin.shj.plain import rows_at
+from ivjoin.shj.registers import I64_MAX, I64_MIN
 
-__all__ = ["I64_MAX", "I64_MIN", "Piece", "cut_at", "rises"]
+__all__ = ["Piece", "cut_at", "rises"]
 
-I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 _ARRAYS = 16  # bytes of a row's range
 _ENOUGH = 1.02  # times the rows that are wanted are not looked at more closely
 

@@ -14,7 +14,8 @@ from ivjoin.outer.values import has_value
 from ivjoin.plan.cutting import Cut, shifted
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.layout import row_layouts
-from ivjoin.stream.threads.pieces import I64_MAX, I64_MIN, Piece, rises
+from ivjoin.shj.registers import I64_MAX, I64_MIN
+from ivjoin.stream.threads.pieces import Piece, rises
 
 __all__ = ["SlicedAxis"]
 

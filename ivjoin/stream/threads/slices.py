@@ -25,9 +25,10 @@ from ivjoin.plan.cache import plan_of
 from ivjoin.plan.cutting import Cut
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import SIDES
+from ivjoin.shj.registers import I64_MAX, I64_MIN
 from ivjoin.stream.known_bounds import known_bounds
 from ivjoin.stream.threads.memory import Memory
-from ivjoin.stream.threads.pieces import I64_MAX, I64_MIN, cut_at
+from ivjoin.stream.threads.pieces import cut_at
 from ivjoin.stream.threads.slice_joins import Joiners, Slice, is_whole
 from ivjoin.stream.threads.sliced_axis import SlicedAxis
 from ivjoin.stream.workers import Workers

@@ -12,11 +12,10 @@ import numpy as np
 import oracle
 import pyarrow as pa
 
-from ivjoin.outer.jointype import join_type
 from ivjoin.plan.cache import planned
 from ivjoin.routing import RoutingPlan
 from ivjoin.routing.rows.cells import Entry, Layout
-from ivjoin.routing.rows.reach import Axis, owes, reach_of
+from ivjoin.routing.rows.reach import Axis, reach_of
 from ivjoin.routing.rows.reader import Reader
 
 Pair = tuple[int | None, int | None]
@@ -70,8 +69,7 @@ def random_plan(
     """A plan with any layout that the join type allows, with or without grids, and what it was made of."""
     plan = planned(left.schema, right.schema, **call)
     reader = Reader(plan, reach_of(plan), key_hash)
-    how = join_type(call["how"])
-    owed = owes(how, 0), owes(how, 1)
+    owed = plan.how.preserved
     options: list[tuple[Axis | None, bool]] = [(None, False), (None, False)]
     for a in reader.reach.axes:
         if not owed[1 - a.divided]:
@@ -92,8 +90,8 @@ def random_plan(
     entries = [_entry(h, axis, both, owed, places, rng, gridded) for h in hashes]
     layout = Layout(n_light, sorted(entries, key=lambda e: e.key or 0), both, rng.random() < 0.3)
     made = RoutingPlan(
-        how=how.name, workers=1, scheme="auto", notes=(), worker_of=np.zeros(layout.cells, dtype=np.int64),
-        join_type=how, reader=reader, layout=layout, axis=axis, dealt=([], []),
+        how=plan.how.name, workers=1, scheme="auto", notes=(), worker_of=np.zeros(layout.cells, dtype=np.int64),
+        reader=reader, layout=layout, axis=axis, dealt=([], []),
         measure=lambda plan: None,  # type: ignore[arg-type, return-value]
     )
     for s, b in ((0, left), (1, right)):

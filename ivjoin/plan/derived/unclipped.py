@@ -10,29 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from fractions import Fraction
 from math import ceil, floor
+from typing import TYPE_CHECKING
 
+from ivjoin.expr.form import Form, Number, scale_of
 from ivjoin.expr.nodes import Node
-from ivjoin.functions.records.linear import cast_factor
-from ivjoin.functions.rules.domain import Dom
-from ivjoin.separation.linear import Form, Forms, Number, scale_of, span
+from ivjoin.separation.linear import Opened, span
+
+if TYPE_CHECKING:
+    from ivjoin.propagation import Dom
 
 __all__ = ["Unclipped"]
-
-
-class _Opened(Forms):
-    """Return forms down to expressions with known domains."""
-
-    def __init__(self, known: Collection[Node]) -> None:
-        super().__init__()
-        self._stops = known
-
-    def _form_of(self, n: Node) -> Form | None:
-        if n in self._stops:
-            return Form({n: 1}, 0, 0)
-        if n.op == "cast" and cast_factor(n) is not None:
-            # Also a cast to a finer unit, which overflows past the ends of its type.
-            return self._open(n)
-        return super()._form_of(n)
 
 
 class Unclipped:
@@ -48,7 +35,7 @@ class Unclipped:
         self._inside: list[tuple[Form, Number, Number]] = []
         if not node.type.is_discrete:
             return
-        forms = _Opened(known)
+        forms = Opened(known)
         self._form = forms.form(node)
         stack = [node]
         while stack:

@@ -1,17 +1,15 @@
-"""Find the row groups of two Parquet files that a join has to read, because rows of the other file can match them."""
+"""Find the row groups of two inputs that a join has to read, because rows of the other input can match them."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Protocol
 
 from ivjoin.expr.nodes import Node, columns_of
-from ivjoin.files.row_groups import opened
-from ivjoin.files.statistics import ColumnRanges, Ranges
-from ivjoin.plan.cache import planned
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.propagation import Dom, Outcome, contract_nodes
 
-__all__ = ["meeting_groups", "reachable_row_groups"]
+__all__ = ["meeting_groups"]
 
 # Skipping row groups on one side narrows the range of that side, which may skip more on the other.
 _ROUNDS = 4
@@ -19,21 +17,23 @@ _ROUNDS = 4
 _PAIRS = 4096
 
 
-def reachable_row_groups(left: Any, right: Any, **question: Any) -> tuple[list[int], list[int]]:
-    """Return the row groups (ascending) that a join of two Parquet files has to read for its result to be complete.
+class Ranges(Protocol):
+    """The known domains of the columns of an input in each of its row groups, which have numbers."""
 
-    A row group is skipped if the condition cannot be TRUE for its column ranges and the ranges of the other file. All
-    row groups of a preserved side are read. A side whose late rows are dropped or joined is read completely too,
-    because earlier rows determine which rows are late. ``question`` has arguments of :func:`ivjoin.band_join`.
-    """
-    with opened(left) as left_file, opened(right) as right_file:
-        ranges = (ColumnRanges(left_file, "left"), ColumnRanges(right_file, "right"))
-        plan = planned(ranges[0].schema, ranges[1].schema, **question)
-        return meeting_groups(plan, ranges)
+    def groups_with_rows(self) -> list[int]: ...
+
+    def of_group(self, group: int, columns: Sequence[Node]) -> dict[Node, Dom]: ...
+
+    def of_groups(self, groups: Sequence[int], columns: Sequence[Node]) -> dict[Node, Dom]: ...
 
 
 def meeting_groups(plan: JoinPlan, ranges: tuple[Ranges, Ranges]) -> tuple[list[int], list[int]]:
-    """As :func:`reachable_row_groups`, for inputs whose footers were read: the left's and the right's ranges."""
+    """Return the row groups (ascending) that a join has to read for its result to be complete.
+
+    A row group is skipped if the condition cannot be TRUE for its column ranges and the ranges of the other input. All
+    row groups of a preserved side are read. A side whose late rows are dropped or joined is read completely too,
+    because earlier rows determine which rows are late.
+    """
     whole = [r.groups_with_rows() for r in ranges]
     # Ranges treat an error as not TRUE. If every pair has an error, the first pair must still be read.
     live = whole if plan.raises else _meeting(plan.condition, ranges, whole)

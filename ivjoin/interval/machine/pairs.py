@@ -1,0 +1,35 @@
+"""Pairs of bounds ``lo <= hi``; a pair whose first bound is above the second is empty, and ``(1, 0)`` by convention."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["EMPTY", "Pair", "hull", "is_empty", "meet", "neg"]
+
+Pair = tuple[Any, Any]
+EMPTY: Pair = (1, 0)
+
+
+def is_empty(a: Pair) -> bool:
+    return bool(a[0] > a[1])
+
+
+def hull(a: Pair, b: Pair) -> Pair:
+    """Return the smallest interval that contains both."""
+    if a[0] > a[1]:
+        return b
+    if b[0] > b[1]:
+        return a
+    return (a[0] if a[0] <= b[0] else b[0]), (a[1] if a[1] >= b[1] else b[1])
+
+
+def meet(a: Pair, b: Pair) -> Pair:
+    """Return the intersection, or EMPTY."""
+    lo = a[0] if a[0] >= b[0] else b[0]
+    hi = a[1] if a[1] <= b[1] else b[1]
+    return (lo, hi) if lo <= hi else EMPTY
+
+
+def neg(a: Pair) -> Pair:
+    """Return the negatives."""
+    return (-a[1], -a[0]) if a[0] <= a[1] else EMPTY
