@@ -11,7 +11,7 @@ from typing import IO
 
 from ivjoin.errors import FileError, named
 
-__all__ = ["FileError", "Replacement", "output_place", "reason_of", "remove_unfinished", "unwritable"]
+__all__ = ["FileError", "Replacement", "first_line", "output_place", "reason_of", "remove_unfinished", "unwritable"]
 
 _unfinished: set[Path] = set()
 _STANDARD_OUTPUT = ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
@@ -111,5 +111,9 @@ def unwritable(path: str, error: Exception) -> FileError:
 
 def reason_of(error: Exception) -> str:
     """Return the message of the system or Arrow about a file, in one line."""
-    said = str(getattr(error, "strerror", None) or error).strip().splitlines() or [type(error).__name__]
-    return said[0].rstrip(".")
+    return str(getattr(error, "strerror", None) or first_line(error)).rstrip(".")
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's text, or its class name if the text is empty."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

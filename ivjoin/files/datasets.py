@@ -56,7 +56,7 @@ class Files:
     def __init__(
         self, schema: pa.Schema, read: Read,
         rows: int | None = None, ranges: Ranges | None = None, ends: bool = True,
-        whole: Callable[[Sequence[str] | None, list[int]], pa.Table] | None = None,
+        whole: Callable[[Sequence[str] | None, list[int], bool], pa.Table] | None = None,
     ) -> None:
         self.schema, self.rows, self.ranges, self.ends = schema, rows, ranges, ends
         self.local: InputFiles | None = None
@@ -90,7 +90,9 @@ class Files:
         """Return all rows, or the rows of some row groups. A Parquet column is one chunk where possible."""
         chosen = self._groups if groups is None else list(groups)
         if self._whole is not None:
-            table = self._whole(names, self.groups() if chosen is None else chosen)
+            table = self._whole(names, self.groups() if chosen is None else chosen, groups is None)
+            if groups is None:
+                pa.default_memory_pool().release_unused()  # decoding took as much again, which the join may need
             if self._watch is not None:
                 self._watch(table.num_rows)
             return table
@@ -194,13 +196,13 @@ def _of_file(path: str, declared: str | None) -> Files:
 
     try:
         with open_parquet(path) as file:
-            ranges = ColumnRanges(file, "left")
+            footer, ranges = file.metadata, ColumnRanges(file, "left")
     except (OSError, pa.ArrowException, ValueError) as e:
         raise unreadable(path, "parquet", e) from e
 
-    def whole(names: Sequence[str] | None, groups: list[int]) -> pa.Table:
+    def whole(names: Sequence[str] | None, groups: list[int], threads: bool) -> pa.Table:
         try:
-            return read_row_groups(path, groups, names)
+            return read_row_groups(path, groups, names, footer, threads)
         except (OSError, pa.ArrowException, ValueError) as e:
             raise unreadable(path, "parquet", e) from e
 

@@ -23,11 +23,13 @@ _READ_BYTES = 1 << 18
 _INT96_UNIT = "us"
 
 
-def open_parquet(file: Any) -> pq.ParquetFile:
-    """Open a Parquet file by its path, or from a file object."""
+def open_parquet(file: Any, footer: pq.FileMetaData | None = None) -> pq.ParquetFile:
+    """Open a Parquet file by its path, or from a file object; ``footer``: its metadata, if they were read before."""
     import pyarrow.parquet as pq
 
-    return pq.ParquetFile(file, buffer_size=_READ_BYTES, pre_buffer=False, coerce_int96_timestamp_unit=_INT96_UNIT)
+    return pq.ParquetFile(
+        file, metadata=footer, buffer_size=_READ_BYTES, pre_buffer=False, coerce_int96_timestamp_unit=_INT96_UNIT
+    )
 
 
 def dataset_format(near: bool) -> ds.ParquetFileFormat:
@@ -59,12 +61,16 @@ def parquet_batches(
         yield batch if columns is None else batch.select(columns)
 
 
-def read_row_groups(path: str, groups: Sequence[int], names: Sequence[str] | None) -> pa.Table:
-    """Read row groups of a file at once, which makes fewer copies of their rows than reading by batch."""
+def read_row_groups(
+    path: str, groups: Sequence[int], names: Sequence[str] | None, footer: pq.FileMetaData, threads: bool
+) -> pa.Table:
+    """Read row groups of a file at once, which makes fewer copies of their rows than reading by batch.
+
+    ``threads``: Arrow's threads decode columns at the same time.
+    """
     columns = None if names is None else list(names)
-    with open_parquet(path) as file:
-        table = file.read_row_groups(list(groups), columns=columns)
-    pa.default_memory_pool().release_unused()  # decoding took as much again, which the join may need
+    with open_parquet(path, footer) as file:
+        table = file.read_row_groups(list(groups), columns=columns, use_threads=threads)
     return table if columns is None else table.select(columns)
 
 

@@ -16,9 +16,10 @@ from ivjoin.expr.terms import BandTerm
 from ivjoin.plan.join_plan import JoinPlan, seen_from
 from ivjoin.plan.picking.pick import picking_of
 from ivjoin.plan.spec import SIDES
+from ivjoin.plan.sums import sum_of
 from ivjoin.shj.registers import I64_MAX, I64_MIN
 
-__all__ = ["Cut", "Offset", "cut_of", "met_by", "shifted"]
+__all__ = ["Cut", "Offset", "cut_of", "met_by", "shifted", "why_not_cut", "why_pushed"]
 
 Offset = tuple[Node, int]
 
@@ -71,6 +72,27 @@ def cut_of(plan: JoinPlan) -> Cut | str:
             ends = "no band" if not (lows or highs) else "a band with one end alone"
             why.append(f"{node} has {ends}")
     return "; ".join(why) or "no side's rows can be spread"
+
+
+def why_pushed(plan: JoinPlan) -> str:
+    """Return why the rows of a plan must be pushed; empty if slices of them can be joined."""
+    if plan.spec.pick is not None:
+        return "each left row takes one partner"
+    if plan.spec.aggregates:
+        return "partners are aggregated"
+    if any(plan.overflows):
+        return "the condition may overflow for pairs beyond its bands"
+    return "a constant conjunct errs" if plan.raises else ""
+
+
+def why_not_cut(plan: JoinPlan, cut: Cut) -> str:
+    """Return why rows that arrive along a cut cannot be joined in slices; empty if they can.
+
+    The range of the axis that a row can match must rise at both ends as rows of the other side come in order.
+    """
+    ends = {node for node, _ in (*cut.lows, *cut.highs)}
+    several = len({found[0] if (found := sum_of(node)) else node for node in ends}) > 1
+    return why_pushed(plan) or ("the ends of its band are several expressions of one side" if several else "")
 
 
 def _by_last_rows(plan: JoinPlan) -> Cut | None:

@@ -36,6 +36,7 @@ from ivjoin.stream.sources.columns import places_of
 from ivjoin.stream.sources.gathering import Pieces
 from ivjoin.stream.sources.hints import index_hints
 from ivjoin.stream.sources.inputs import ArrowStream, Source, open_input
+from ivjoin.stream.sources.row_groups import tables_of
 from ivjoin.stream.sources.sampled import seen_of
 from ivjoin.stream.tables.table_steps import BY_TABLES, TableSteps, table_steps
 from ivjoin.stream.threads.memory import to_the_end
@@ -125,7 +126,8 @@ def _in_order(source: Source, node: Node) -> tuple[Iterator[pa.RecordBatch], str
     if source.ranges is not None:
         groups = steps(source.ranges, source.groups(), node, False)
         if groups is not None:
-            return (b for b, _ in of_steps(groups, source.of_groups, node, False)), "read in the order of row groups"
+            tables = tables_of(source, [step.groups for step in groups], 1)
+            return (b for b, _ in of_steps(groups, tables, node, False)), "read in the order of row groups"
     table = source.table()
     found = Ordinals.of(table, node, False)
     return (b for b, _ in of_table(table, found)), "in order already" if found.index is None else "sorted"

@@ -69,6 +69,8 @@ class PreparedJoin:
         self._in_memory = all(source.in_memory for source in sources)
         self._rows = sum(source.rows or 0 for source in sources)
         self._ends = all(source.ends for source in sources) and budget is None and idle is None
+        # The rows of a few files are pushed: joining them in slices would take longer.
+        self._few = self._ends and None not in (s.rows for s in sources) and self._rows < _LEAST_IN_SLICES
         if threads == "auto":
             self._of_tables = threads_for(self._rows) if self._ends else 1
             self._threads = 1 if self._in_memory else self._of_tables
@@ -96,18 +98,20 @@ class PreparedJoin:
         return op
 
     def _cut(self, plan: JoinPlan) -> Cut | None:
-        """Return the axis along which threads join slices of pushed rows; None for one thread.
+        """Return the axis along which slices of pushed rows are joined; None if one operator takes all rows.
 
         Tables in memory are joined in slices of rows, or by one thread: the order then does not depend on the threads.
         """
         if self.chosen.several is not None or (self._in_memory and self.budget is None and not plan.spec.grouped):
             return None
+        if self._few and not plan.looks_up:
+            return None
         cut = cut_of(plan) if self._threads > 1 or self._in_slices(plan) else ""
         return None if isinstance(cut, str) or not can_slice(plan, cut, self.budget) else cut
 
     def _in_slices(self, plan: JoinPlan) -> bool:
-        """Return whether one thread joins slices, too: if each left row gets one answer, pushing takes longer."""
-        return self._ends and not self._in_memory and plan.looks_up
+        """Return whether one thread joins slices, too: of files, which takes less time than pushing their rows."""
+        return self._ends and not self._in_memory
 
     @property
     def inputs(self) -> tuple[Source | None, Source | None]:
@@ -142,7 +146,7 @@ class PreparedJoin:
         if self.plan.spec.picks_one:
             self._looked_up = self._lookup()
             sorts = self._sort and self._looked_up is None
-            arranged = arrange_picked(self.plan, self._sources, sorts, self.budget)
+            arranged = arrange_picked(self.plan, self._sources, sorts, self._of_tables, self.budget)
             self.most = _SWEEP_ROWS if arranged.leads is None else _PICK_ROWS
         else:
             self._looked_up = self._lookup()

@@ -94,9 +94,10 @@ def band_join(
         order, declared or made by sorting, and a band on it with two ends. Otherwise one thread runs, and
         :func:`ivjoin.explain` shows the reason.
 
-        - Tables in memory: the output has the same rows in the same order for any number of threads.
-        - Files and streams: the output follows the slices. Each thread stores two slices of about 131,072 rows, or more
-          if the band is wide.
+        - Tables and files: the output has the same rows in the same order for any number of threads. Threads also read
+          the row groups of Parquet files.
+        - Streams: with several threads, the output follows the slices.
+        - Files and streams: each thread stores two slices of about 131,072 rows, or more if the band is wide.
         - ``"auto"``: tables and Parquet files use one thread for each 262,144 rows of both inputs, up to the CPUs of
           the process. Other files, streams and joins with ``memory_limit`` use one thread.
     sort : {"auto", "never"}

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
+from ivjoin.files.atomic import first_line
 from ivjoin.operator.operator import SymmetricHashJoin
 from ivjoin.stream.prepared import PreparedJoin
 from ivjoin.stream.sort.sorting import Arranged
 from ivjoin.stream.sources.gathering import Pieces
 from ivjoin.stream.sources.idle import joined_idly
-from ivjoin.stream.sources.inputs import first_line
 from ivjoin.stream.tables.table_join import TableJoin
 from ivjoin.stream.threads.memory import to_the_end
 from ivjoin.stream.threads.slices import SlicedJoin

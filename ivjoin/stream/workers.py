@@ -244,16 +244,18 @@ class Workers(Generic[_Task]):
 
 
 def joined(
-    tasks: Sequence[_Task], make: Callable[[], Callable[[_Task], Iterator[pa.RecordBatch]]], threads: int
+    tasks: Sequence[_Task], make: Callable[[], Callable[[_Task], Iterator[pa.RecordBatch]]], threads: int,
+    ahead: int | None = None,
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yield (number of the task, batch) of all tasks, in their order, by a number of threads with the reader's.
 
     ``make`` returns each thread's own function, which joins one task after the other. The error of a task is raised
-    after the output of the tasks before it.
+    after the output of the tasks before it. At most ``ahead`` tasks are begun before the output of the first is taken.
     """
     threads = max(1, min(threads, len(tasks)))
     workers = Workers(make, threads)
-    ahead = _AHEAD * threads if threads > 1 else 1
+    if ahead is None or threads == 1:
+        ahead = _AHEAD * threads if threads > 1 else 1
     try:
         for task in tasks:
             workers.add(task)

@@ -180,14 +180,14 @@ def test_only_columns_that_matter_are_read(tmp_path: Path) -> None:
     wide = RIGHT.append_column("t2", RIGHT["t"]).append_column("s", pa.array(["x"] * 4))
     pq.write_table(wide, tmp_path / "r.parquet")
     read: list[Any] = []
-    batches = pq.ParquetFile.iter_batches
+    groups = pq.ParquetFile.read_row_groups
 
     def noted(self: Any, *args: Any, columns: Any = None, **options: Any) -> Any:
         read.append(columns)
-        return batches(self, *args, columns=columns, **options)
+        return groups(self, *args, columns=columns, **options)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pq.ParquetFile, "iter_batches", noted)
+        patch.setattr(pq.ParquetFile, "read_row_groups", noted)
         got = ivjoin.band_join(LEFT, tmp_path / "r.parquet", **CALL, columns=["t_right", "a"]).read_all()
         semi = ivjoin.band_join(LEFT, tmp_path / "r.parquet", **CALL, how="left_semi").read_all()
     assert got.schema.names == ["t_right", "a"]

@@ -16,6 +16,7 @@ from ivjoin.files.datasets import open_files
 from ivjoin.stream import prepared
 from ivjoin.stream.sort import sorting
 from ivjoin.stream.sources import inputs
+from ivjoin.stream.threads import slices
 
 NAN = float("nan")
 
@@ -48,10 +49,13 @@ CONDITIONS = {
 def test_random_files(kind: str, descending: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sorting, "SMALL", -1)
     monkeypatch.setattr(prepared, "_SWEEP_ROWS", 3)
+    monkeypatch.setattr(prepared, "_PARALLEL_ROWS", 3)
+    monkeypatch.setattr(slices, "_SLICE_ROWS", 10)
     rng = np.random.default_rng(5)
     by_groups = 0
     for round_ in range(24):
         how = oracle.HOWS[round_ % 8]
+        monkeypatch.setattr(prepared, "_LEAST_IN_SLICES", 0 if round_ % 3 else 1 << 20)
         tables = [nearly_sorted(rng, int(rng.integers(1, 90)), kind, descending) for _ in range(2)]
         places = [tmp_path / f"{side}.parquet" for side in "lr"]
         for place, t in zip(places, tables, strict=True):
@@ -72,6 +76,7 @@ def test_random_files(kind: str, descending: bool, tmp_path: Path, monkeypatch: 
 
 def test_no_file_is_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inputs.Source, "table", None)
+    monkeypatch.setattr(slices, "_SLICE_ROWS", 2048)
     n = 40_000
     rng = np.random.default_rng(1)
     for side in "lr":
@@ -85,7 +90,9 @@ def test_no_file_is_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert stream.sorting == "both sides were read in the order of row groups, by l.t and r.t"
 
 
-def test_one_side_of_them(tmp_path: Path) -> None:
+def test_one_side_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slices, "_SLICE_ROWS", 2048)
+    monkeypatch.setattr(prepared, "_PARALLEL_ROWS", 2048)
     n = 40_000
     rng = np.random.default_rng(1)
     pq.write_table(pa.table({"t": np.arange(n)}), tmp_path / "l.parquet", row_group_size=2000)

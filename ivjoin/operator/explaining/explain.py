@@ -19,7 +19,7 @@ from ivjoin.operator.explaining.picture import Explanation
 from ivjoin.operator.explaining.wording import band_said, listed, said
 from ivjoin.operator.lookup.picks.thinning import ways_of
 from ivjoin.operator.prune_bounds import Bounder
-from ivjoin.plan.cutting import cut_of
+from ivjoin.plan.cutting import cut_of, why_not_cut
 from ivjoin.plan.derived.certain import domain_of, passes_nulls
 from ivjoin.plan.derived.implied import with_edges
 from ivjoin.plan.join_plan import JoinPlan
@@ -63,10 +63,12 @@ def explain_plan(
 
 def _threads(plan: JoinPlan) -> str:
     cut = cut_of(plan)
-    if not isinstance(cut, str):
-        return f"any number: slices {cut}"
-    alone = f"one alone: {cut}"
-    return alone if plan.spec.pick is None else f"tables, and files without an order: any number. Other inputs: {alone}"
+    if isinstance(cut, str):
+        alone = f"one alone: {cut}"
+        tables = "tables, and files without an order: any number. Other inputs: "
+        return alone if plan.spec.pick is None else tables + alone
+    why = "" if plan.looks_up else why_not_cut(plan, cut)
+    return f"any number: slices {cut}" if not why else f"tables: any number. Other inputs: one alone: {why}"
 
 
 def _frontiers(plan: JoinPlan, given: Mapping[str, Mapping[Any, Any]]) -> tuple[Frontier, Frontier]:

@@ -39,21 +39,10 @@ from ivjoin.shj.plain import in_few_batches, rows_at
 from ivjoin.shj.store.account import Account
 from ivjoin.shj.store.keys import ByteKeys, KeyTable, WordKeys
 
-__all__ = ["BatchRows", "Part", "Whole", "why_pushed"]
+__all__ = ["BatchRows", "Part", "Whole"]
 
 _MOST_PAIRS, _LEAST_PAIRS = 1 << 16, 1 << 10  # candidates at once
 _BEHIND = 8  # entries that the kernels may read past the last one
-
-
-def why_pushed(plan: JoinPlan) -> str:
-    """Return why the rows of a plan must be pushed; empty if slices of them can be joined."""
-    if plan.spec.pick is not None:
-        return "each left row takes one partner"
-    if plan.spec.aggregates:
-        return "partners are aggregated"
-    if any(plan.overflows):
-        return "the condition may overflow for pairs beyond its bands"
-    return "a constant conjunct errs" if plan.raises else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ivjoin.operator.lookup.tables import ordered
 from ivjoin.shj.kernels.lookup import grouped_kernels
 from ivjoin.shj.kernels.slices import deal_kernels
 from ivjoin.shj.sorting import in_order, scratch_of
@@ -22,7 +23,6 @@ _BUCKET = 1 << 15  # rows of a bucket, unless there are too many rows for so man
 _MOST_BUCKETS = 256  # their numbers have eight bits
 _SAMPLE = 1 << 14  # rows that give the cuts between buckets
 _PLACE_BITS = 12
-_PIECE = 1 << 16  # values that are compared at once: they fit into a cache
 _PART = 1 << 18  # rows of a thread's task
 _MOST_ROWS = 2**31 - 1  # row numbers have 32 bits
 
@@ -121,23 +121,15 @@ def values_at(values: np.ndarray, order: np.ndarray | None, threads: int) -> np.
 def rises(values: np.ndarray, threads: int = 1) -> bool:
     """Return whether values never fall."""
     if threads == 1 or len(values) < _WORTH_DEALING:
-        return _rises(values)
+        return ordered.rises(values)
     falls: list[int] = []
 
     def look(at: slice) -> None:
-        if not falls and not _rises(values[at.start : at.stop + 1]):
+        if not falls and not ordered.rises(values[at.start : at.stop + 1]):
             falls.append(at.start)
 
     each(_parts(len(values)), lambda: look, threads)
     return not falls
-
-
-def _rises(values: np.ndarray) -> bool:
-    for start in range(0, len(values), _PIECE):
-        piece = values[start : start + _PIECE + 1]
-        if not (piece[1:] >= piece[:-1]).all():
-            return False
-    return True
 
 
 def _parts(rows: int) -> list[slice]:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from ivjoin.operator.memory.budget import Budget
 from ivjoin.stream.sort.outside import capacity_for, fits
 from ivjoin.stream.sources.inputs import Source
+from ivjoin.stream.sources.row_groups import batches_of
 
 __all__ = ["Given"]
 
@@ -52,9 +53,9 @@ class Given:
     def rows(self) -> int | None:
         return self.source.rows if self.table is None or self.rest is not None else self.table.num_rows
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """Return an iterator of all rows, in the order given."""
+    def batches(self, threads: int) -> Iterator[pa.RecordBatch]:
+        """Return an iterator of all rows, in the order given; this number of threads reads row groups."""
         if self.table is None:
-            return self.source.batches()
+            return batches_of(self.source, 0 if self.budget is not None else threads)
         first = iter(self.table.to_batches())
         return first if self.rest is None else chain(first, self.rest)

@@ -5,7 +5,7 @@ Rows without a value (null, or an error) come first. A descending order inverts 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,6 @@ from ivjoin.shj.dictionaries import combined
 from ivjoin.shj.plain import from_plain, from_plain_rows, plain_rows, plain_type
 from ivjoin.shj.registers import I64_MIN
 from ivjoin.shj.sorting import in_order
-from ivjoin.stream.sort.ahead import read_ahead
 from ivjoin.stream.sort.axis import indices
 from ivjoin.stream.sort.dealing import rises, sort_order
 from ivjoin.stream.sort.sweep import Ordered
@@ -56,7 +55,7 @@ class Ordinals:
             index, values = sort_order(values, threads)
             return cls(values, errs, descending, _short(index))
         seen = values[valid]
-        if not errs and bool((seen[:-1] <= seen[1:]).all()):
+        if not errs and rises(seen, threads):
             return cls(np.maximum.accumulate(np.where(valid, values, I64_MIN)), errs, descending, None)
         none, (order, seen) = np.flatnonzero(~valid), sort_order(seen, threads)
         index = np.concatenate((none, np.flatnonzero(valid)[order]))
@@ -168,21 +167,20 @@ def steps(ranges: Ranges, groups: Sequence[int], node: Node, descending: bool) -
 
 
 def of_steps(
-    found: Sequence[Step], read: Callable[[Sequence[int]], pa.Table], node: Node, descending: bool, ahead: bool = False
+    found: Sequence[Step], tables: Iterable[pa.Table], node: Node, descending: bool
 ) -> Ordered:
     """Yield the rows of row groups in order. Rows beyond the start of a later row group wait for it.
 
-    With ``ahead``, another thread reads the next row groups while the previous ones are joined.
+    ``tables`` are the row groups of each step.
     """
     top = I64_MIN
     waiting: pa.Table | None = None
-    groups = [step.groups for step in found]
-    for step, table in zip(found, read_ahead(groups, read) if ahead else map(read, groups), strict=True):
+    for step, table in zip(found, tables, strict=True):
         if waiting is not None:
             table = pa.concat_tables([waiting, table])
         keys = _keys(table, node, descending)
         index = None
-        if not bool((keys[:-1] <= keys[1:]).all()):
+        if not rises(keys):
             order, keys = in_order(keys)
             index = _short(order)
         cut = len(keys) if step.whole_to is None else int(np.searchsorted(keys, step.whole_to, side="right"))

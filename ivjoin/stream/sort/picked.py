@@ -11,17 +11,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pyarrow as pa
-
 from ivjoin.frontier.order import Order
 from ivjoin.operator.memory.budget import Budget
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.picking.pick import beside, picking_of
 from ivjoin.plan.spec import SIDES
-from ivjoin.stream.sort.ahead import read_ahead
 from ivjoin.stream.sort.axis import Axis
 from ivjoin.stream.sort.given import Given
 from ivjoin.stream.sort.ordered import moves, steps
@@ -34,9 +29,9 @@ _A_ROW = 48  # bytes that find a stored row
 
 
 def arrange_picked(
-    plan: JoinPlan, sources: tuple[Source, Source], sort: bool, budget: Budget | None = None
+    plan: JoinPlan, sources: tuple[Source, Source], sort: bool, threads: int, budget: Budget | None = None
 ) -> Arranged:
-    """Return both inputs in the order in which they are read."""
+    """Return both inputs in the order in which they are read; this number of threads reads row groups."""
     left, right = sources
     axis = _axis(plan)
     given = Given(left, budget=budget), Given(right, budget=budget)
@@ -45,27 +40,16 @@ def arrange_picked(
         if not any(in_step) and budget is not None:
             in_step, axis = _beyond(plan, given, axis, budget)
         if any(in_step):
-            return _sorted(plan, given, axis, in_step)
-    kept = as_they_are(plan, sources)
+            return _sorted(plan, given, axis, in_step, threads)
+    kept = as_they_are(plan, sources, threads, budget)
     if given[1].table is not None:  # a part was read, to find out its size
-        kept.batches = kept.batches[0], given[1].batches()
+        kept.batches = kept.batches[0], given[1].batches(threads)
     if right.ends and not plan.sides[1].orders:
         kept.leads = 1
         kept.said = "the right side is read first" if not left.ends else "the right side was read first"
     elif left.ends and not plan.sides[0].orders:
         kept.leads = 0
-    if kept.leads is not None and budget is None:
-        kept.batches = _by_row_groups(left, kept.batches[0]), _by_row_groups(right, kept.batches[1])
     return kept
-
-
-def _by_row_groups(source: Source, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Return the rows of Parquet files in whole row groups: rows compare faster in large pieces."""
-    if source.ranges is None:
-        return batches
-    groups = [[group] for group in source.groups()]
-    tables = read_ahead(groups, source.of_groups) if source.apart else map(source.of_groups, groups)
-    return (batch for table in tables for batch in table.to_batches())
 
 
 def picked_arrival(plan: JoinPlan, left: Source | None, right: Source | None) -> list[str]:
@@ -134,24 +118,19 @@ def _axis(plan: JoinPlan) -> Axis | None:
     return Axis(nodes, falls)
 
 
-def _sorted(plan: JoinPlan, given: tuple[Given, Given], axis: Axis, which: list[bool]) -> Arranged:
+def _sorted(plan: JoinPlan, given: tuple[Given, Given], axis: Axis, which: list[bool], threads: int) -> Arranged:
     sources = given[0].source, given[1].source
-    ready: list[Ready | None] = [in_order(axis, s, side, 1) if which[s] else None for s, side in enumerate(given)]
-    kept = Arranged(plan, (iter(()), iter(())), False, (sources[0].ends, sources[1].ends))
+    ready: list[Ready | None] = [in_order(axis, s, side, threads) if which[s] else None for s, side in enumerate(given)]
+    left, right = (
+        side.batches(threads) if r is None else (b for b, _ in r.rows) for r, side in zip(ready, given, strict=True)
+    )
+    kept = Arranged(plan, (left, right), False, (sources[0].ends, sources[1].ends))
     if any(r is not None and r.errs for r in ready) and None in ready:
         kept.rows = sources[0].rows, sources[1].rows
-        left, right = (_batches(r, source) for r, source in zip(ready, sources, strict=True))
-        kept.batches = left, right
         return kept
     spec, own = plan.spec, [(Order(n, descending=axis.descending),) for n in axis.nodes]
     orders = [own[s] if r is not None else spec.orders[s] for s, r in enumerate(ready)]
     kept.plan = plan_of(spec.with_orders(orders[0], orders[1], spec.on_late))
     kept.errors_first = any(r is not None and r.errs for r in ready)
     kept.said = said_of(axis, ready)
-    left, right = (_batches(r, source) for r, source in zip(ready, sources, strict=True))
-    kept.batches = left, right
     return kept
-
-
-def _batches(ready: Ready | None, source: Source) -> Iterator[pa.RecordBatch]:
-    return source.batches() if ready is None else (b for b, _ in ready.rows)

@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 
-import numpy as np
 import pyarrow as pa
 
 from ivjoin.expr.nodes import Node, columns_of
@@ -32,6 +31,7 @@ from ivjoin.stream.sort.ordered import Ordinals, Step, moves, of_steps, of_table
 from ivjoin.stream.sort.outside import sorted_outside
 from ivjoin.stream.sort.sweep import Ordered, Sweep
 from ivjoin.stream.sources.inputs import SEEN_GROUPS, Source
+from ivjoin.stream.sources.row_groups import batches_of, bytes_a_row, tables_of
 
 __all__ = ["Arranged", "Prospect", "Ready", "arrange", "as_they_are", "in_order", "prospect", "said_of"]
 
@@ -72,10 +72,11 @@ class Arranged:
 def as_they_are(
     plan: JoinPlan, sources: tuple[Source, Source], threads: int = 1, budget: Budget | None = None
 ) -> Arranged:
-    """Return both inputs in the order given; ``threads`` and ``budget`` are unused."""
+    """Return both inputs in the order given; this number of threads reads row groups, if memory is not limited."""
     ends, rows = (sources[0].ends, sources[1].ends), (sources[0].rows, sources[1].rows)
     compared = compared_share(plan, (None, None))
-    return Arranged(plan, (sources[0].batches(), sources[1].batches()), False, ends, rows, compared=compared)
+    left, right = (batches_of(source, 0 if budget is not None else threads) for source in sources)
+    return Arranged(plan, (left, right), False, ends, rows, compared=compared)
 
 
 def _free(plan: JoinPlan, sources: tuple[Source, Source], s: int) -> bool:
@@ -109,7 +110,7 @@ def arrange(
     """Return both inputs, sorted on this number of threads if that pays; reads the inputs that it sorts."""
     known = [s.rows for s in sources if s.rows is not None]
     if not _sorts(plan, sources) or (len(known) == 2 and known[0] * known[1] <= SMALL):
-        return as_they_are(plan, sources)
+        return as_they_are(plan, sources, threads, budget)
     choices = list(axes(plan))
     sides = [Given.of(s, budget, _read_first(plan, sources, i, choices, budget)) for i, s in enumerate(sources)]
     ends, rows = (sources[0].ends, sources[1].ends), (sides[0].rows, sides[1].rows)
@@ -124,7 +125,7 @@ def arrange(
         if None in ready and any(r is not None and r.errs for r in ready):
             axis = None  # the other side's order must not raise an error, and one rule applies to both
     if axis is None:
-        given = [sides[s].batches() if r is None or r.done != "runs" else (b for b, _ in r.rows)
+        given = [sides[s].batches(threads) if r is None or r.done != "runs" else (b for b, _ in r.rows)
                  for s, r in enumerate(ready)]  # fmt: skip
         kept.batches = given[0], given[1]
         kept.compared = compared_share(plan, (left, right))
@@ -138,7 +139,7 @@ def arrange(
     kept.ready = ready[0], ready[1]
     kept.sweep = _sweep(plan, axis, ready)
     if kept.sweep is None:
-        given = [sides[s].batches() if r is None else (b for b, _ in r.rows) for s, r in enumerate(ready)]
+        given = [sides[s].batches(threads) if r is None else (b for b, _ in r.rows) for s, r in enumerate(ready)]
         kept.batches = given[0], given[1]
     return kept
 
@@ -184,8 +185,9 @@ def in_order(axis: Axis, s: int, side: Given, threads: int) -> Ready:
     if side.table is None:
         found = _in_steps(source, s, axis)
         if found is not None:
-            ahead = side.budget is None and source.apart
-            return Ready(of_steps(found, source.of_groups, node, axis.descending, ahead), False, "groups")
+            groups = [step.groups for step in found]
+            tables = tables_of(source, groups, threads) if side.budget is None else map(source.of_groups, groups)
+            return Ready(of_steps(found, tables, node, axis.descending), False, "groups")
     table = side.read()
     capacity = side.capacity
     if side.rest is not None and side.budget is not None and capacity is not None:
@@ -211,15 +213,7 @@ def _sweep(plan: JoinPlan, axis: Axis, ready: list[Ready | None]) -> Sweep | Non
     terms = [(t.left, t.right) for t in plan.kernel_terms]
     leader = int(len({b for _, b in terms}) < len({a for a, _ in terms}))
     shift = axis.offset(plan) * (-1 if axis.descending else 1)
-    return Sweep(leader, (left.rows, right.rows if not shift else _shifted(right.rows, shift)))
-
-
-def _shifted(rows: Ordered, by: int) -> Ordered:
-    """Yield the batches with their ordinals moved, within the range of int64."""
-    by = max(I64_MIN, min(by, I64_MAX))
-    for batch, values in rows:
-        moved = values + np.int64(by)
-        yield batch, np.where(moved < values, I64_MAX, moved) if by > 0 else np.where(moved > values, I64_MIN, moved)
+    return Sweep(leader, (left.rows, right.rows), (0, shift))
 
 
 def _given_up(tables: list[pa.Table]) -> Iterator[pa.RecordBatch]:
@@ -306,11 +300,4 @@ def prospect(plan: JoinPlan, sources: tuple[Source | None, Source | None]) -> Pr
 def _size(source: Source) -> int | None:
     if source.rows is None:
         return None
-    width = 0
-    if not source.in_memory:
-        for t in source.schema.types:
-            try:
-                width += max(1, t.bit_width // 8)
-            except ValueError:
-                width += 16  # text; a guess
-    return source.rows * (12 + width)
+    return source.rows * (12 + (0 if source.in_memory else bytes_a_row(source.schema)))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import pyarrow as pa
 
 from ivjoin.errors import IvjoinError, ProtocolError, SchemaError, came
-from ivjoin.files.atomic import FileError
+from ivjoin.files.atomic import FileError, first_line
 from ivjoin.files.datasets import Files, is_files, open_files
 from ivjoin.files.overwriting import InputFiles, scanned_files
 from ivjoin.shj.plain import no_rows
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from ivjoin.files.statistics import Ranges
 
-__all__ = ["ArrowStream", "SEEN_GROUPS", "Source", "SupportsArrowStream", "first_line", "open_input", "open_inputs"]
+__all__ = ["ArrowStream", "SEEN_GROUPS", "Source", "SupportsArrowStream", "open_input", "open_inputs"]
 
 
 class SupportsArrowStream(Protocol):
@@ -70,7 +70,7 @@ class Source:
 
     @property
     def apart(self) -> bool:
-        """Return whether another thread may read row groups, since each read opens the file again."""
+        """Return whether any thread may read row groups, since each read opens the file again."""
         return self._files is not None and self._files.apart
 
     def keep(self, names: Sequence[str]) -> None:
@@ -177,7 +177,9 @@ def open_input(source: Any, side: str) -> Source:
         except UnicodeDecodeError as e:
             raise SchemaError(f"the {side} input has a column name that is not in UTF-8: {came(e.object[:40])}") from e
         batches = iter(source)
-        return _of_batches(source.schema, _validated(batches, side) if _is_of_bytes(source) else batches)
+        # it decodes a file, a pipe or a socket, whose bytes may be damaged
+        of_bytes = isinstance(source, pa.ipc.RecordBatchStreamReader)
+        return _of_batches(source.schema, _validated(batches, side) if of_bytes else batches)
     if isinstance(source, pa.Table):
         return _of_table(source)
     if isinstance(source, type):
@@ -216,11 +218,6 @@ def _of_table(table: pa.Table) -> Source:
     )
     source.in_memory = True
     return source
-
-
-def _is_of_bytes(reader: pa.RecordBatchReader) -> bool:
-    """Return whether a reader decodes a file, a pipe or a socket, whose bytes may be damaged."""
-    return isinstance(reader, pa.ipc.RecordBatchStreamReader)
 
 
 def _validated(batches: Iterator[pa.RecordBatch], side: str) -> Iterator[pa.RecordBatch]:
@@ -340,8 +337,3 @@ def _guarded(source: Any, side: str, take: Callable[[Any], Any]) -> Any:
             f"the {side} input is a DuckDB relation of a connection that is being read already; pass "
             "relation.to_arrow_table(), or give each relation a connection of its own: connection.cursor()"
         ) from e
-
-
-def first_line(e: BaseException) -> str:
-    """Return the first line of an error's text, or its class name if the text is empty."""
-    return (str(e).strip().splitlines() or [type(e).__name__])[0]

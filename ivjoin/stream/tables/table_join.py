@@ -19,10 +19,10 @@ from ivjoin.conditions.evaluate import evaluate
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import ordinals
 from ivjoin.metrics import JoinMetrics
-from ivjoin.operator.match.whole import Part, Whole, why_pushed
+from ivjoin.operator.match.whole import Part, Whole
 from ivjoin.operator.operator import SymmetricHashJoin
 from ivjoin.outer.values import has_value
-from ivjoin.plan.cutting import Cut, cut_of
+from ivjoin.plan.cutting import Cut, cut_of, why_pushed
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.stream.sort.sorting import Arranged

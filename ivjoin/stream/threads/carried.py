@@ -12,6 +12,7 @@ from ivjoin.operator.intake import Intake
 from ivjoin.operator.lookup.key_ids import KeyIds, key_table, sweep_keys
 from ivjoin.operator.lookup.reading import Arrived, read
 from ivjoin.operator.lookup.search import search_of
+from ivjoin.operator.lookup.tables.ordered import rises
 from ivjoin.plan.cutting import Cut, shifted
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.layout import row_layouts
@@ -19,7 +20,6 @@ from ivjoin.plan.picking.pick import picking_of
 from ivjoin.shj.plain import rows_at
 from ivjoin.shj.registers import I64_MAX
 from ivjoin.stream.tables.table_rows import in_one_batch
-from ivjoin.stream.threads.pieces import rises
 
 __all__ = ["Carried"]
 

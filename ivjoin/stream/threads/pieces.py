@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 
+from ivjoin.operator.lookup.tables.ordered import rises
 from ivjoin.plan.cutting import shifted
 from ivjoin.shj.plain import rows_at
 from ivjoin.shj.registers import I64_MAX, I64_MIN
 
-__all__ = ["Piece", "cut_at", "rises"]
+__all__ = ["Piece", "cut_at", "follow"]
 
 _ARRAYS = 16  # bytes of a row's range
 _ENOUGH = 1.02  # times the rows that are wanted are not looked at more closely
@@ -120,9 +122,15 @@ class Piece:
         return replace(self, batch=self.batch.slice(start, end - start), low=low, high=high)
 
 
-def rises(values: np.ndarray) -> bool:
-    """Return whether values never fall."""
-    return bool((values[1:] >= values[:-1]).all())
+def follow(pieces: Sequence[Piece]) -> bool:
+    """Return whether the ranges of all rows rise at both ends, from each piece to the next one, too."""
+    if len(pieces) == 1:
+        return True
+    return all(piece.rises for piece in pieces) and all(
+        _moved(a.low[-1], a.low_by) <= _moved(b.low[0], b.low_by)
+        and _moved(a.high[-1], a.high_by) <= _moved(b.high[0], b.high_by)
+        for a, b in pairwise(pieces)
+    )
 
 
 def _moved(value: np.int64 | int, by: int) -> int:

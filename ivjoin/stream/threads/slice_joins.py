@@ -8,31 +8,22 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from ivjoin.operator.match.whole import Part, Whole, why_pushed
+from ivjoin.operator.match.whole import Part, Whole
 from ivjoin.operator.operator import SymmetricHashJoin
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.cutting import Cut
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import SIDES
-from ivjoin.plan.sums import sum_of
 from ivjoin.shj.plain import no_rows, rows_at
 from ivjoin.stream.sources.gathering import table_of
 from ivjoin.stream.sources.inputs import open_input
 from ivjoin.stream.tables.looked_up import looked_up
-from ivjoin.stream.tables.table_rows import in_one_batch, places
-from ivjoin.stream.threads.pieces import Piece, rises
+from ivjoin.stream.tables.table_rows import in_one_batch
+from ivjoin.stream.threads.pieces import Piece, follow
 
-__all__ = ["Joiners", "Pieces", "Slice", "is_whole"]
+__all__ = ["Joiners", "Pieces", "Slice"]
 
 Pieces = tuple[list[Piece], list[Piece]]
-
-
-def is_whole(plan: JoinPlan, cut: Cut) -> bool:
-    """Return whether one compiled call joins a slice: the ranges of rows in order rise at both ends."""
-    if why_pushed(plan):
-        return False
-    ends = {node for node, _ in (*cut.lows, *cut.highs)}
-    return len(ends) == 1 or len({found[0] if (found := sum_of(node)) else node for node in ends}) == 1
 
 
 @dataclass(slots=True, eq=False)
@@ -89,13 +80,11 @@ class Slice:
         if not pieces:
             return Part(no_rows(schema), 0, 0)
         batch = in_one_batch([piece.batch for piece in pieces])
-        low = np.concatenate([piece.lows() for piece in pieces])
-        high = np.concatenate([piece.highs() for piece in pieces])
-        if len(pieces) > 1 and not (rises(low) and rises(high)):
-            order = np.lexsort((high, low))
-            batch, low = rows_at(batch, order), low[order]
-        owned = places(low, self.end, "left")
-        return Part(batch, 0 if p == self.cut.own else places(low, self.start, "left"), owned)
+        if not follow(pieces):
+            low, high = (np.concatenate([ends(piece) for piece in pieces]) for ends in (Piece.lows, Piece.highs))
+            batch = rows_at(batch, np.lexsort((high, low)))
+        start = 0 if p == self.cut.own else sum(piece.below(self.start) for piece in pieces)
+        return Part(batch, start, sum(piece.below(self.end) for piece in pieces))
 
 
 class _WholeJoin:
@@ -113,33 +102,12 @@ class _WholeJoin:
         return self.whole.join(task.part(0, schemas[0]), task.part(1, schemas[1]))
 
 
-class _PushJoin:
-    """Joins slices by an operator each, to which the other side's rows are pushed first."""
-
-    def __init__(self, plan: JoinPlan, own: int) -> None:
-        self._plan, self._own = plan, own
-        self.nbytes = 0
-
-    def __call__(self, task: Slice) -> Iterator[pa.RecordBatch]:
-        op = SymmetricHashJoin.from_plan(self._plan)
-        for p in (1 - self._own, self._own):
-            for batch in task.batches(p):
-                yield from op.push(SIDES[p], batch)
-                self.nbytes = op.metrics.state_bytes
-            yield from op.finish(SIDES[p])
-        self.nbytes = 0
-
-
 class _LookupJoin:
-    """Joins slices whose left rows each get one answer, as tables."""
+    """Joins slices whose left rows each get one answer: as tables, or by an operator each."""
 
     def __init__(self, plan: JoinPlan) -> None:
         self._plan = plan_of(plan.spec.with_orders((), (), plan.spec.on_late))  # the slices follow the orders
-        self._pushed = _PushJoin(self._plan, 0)
-
-    @property
-    def nbytes(self) -> int:
-        return self._pushed.nbytes
+        self.nbytes = 0
 
     def __call__(self, task: Slice) -> Iterator[pa.RecordBatch]:
         left, right = (
@@ -148,6 +116,15 @@ class _LookupJoin:
         )
         found = looked_up(self._plan, (left, right), 1)
         return self._pushed(task) if found is None else found.output()
+
+    def _pushed(self, task: Slice) -> Iterator[pa.RecordBatch]:
+        op = SymmetricHashJoin.from_plan(self._plan)
+        for p in (1, 0):
+            for batch in task.batches(p):
+                yield from op.push(SIDES[p], batch)
+                self.nbytes = op.metrics.state_bytes
+            yield from op.finish(SIDES[p])
+        self.nbytes = 0
 
 
 class Joiners:
@@ -158,17 +135,14 @@ class Joiners:
 
     def __init__(self, plan: JoinPlan, cut: Cut, pairs: int | None) -> None:
         self._plan, self._own, self._pairs = plan, cut.own, pairs
-        self.whole = is_whole(plan, cut)
-        self._made: list[_WholeJoin | _LookupJoin | _PushJoin] = []
+        self._made: list[_WholeJoin | _LookupJoin] = []
 
-    def __call__(self) -> _WholeJoin | _LookupJoin | _PushJoin:
-        made: _WholeJoin | _LookupJoin | _PushJoin
+    def __call__(self) -> _WholeJoin | _LookupJoin:
+        made: _WholeJoin | _LookupJoin
         if self._plan.looks_up:
             made = _LookupJoin(self._plan)
-        elif self.whole:
-            made = _WholeJoin(self._plan, self._own, self._pairs)
         else:
-            made = _PushJoin(self._plan, self._own)
+            made = _WholeJoin(self._plan, self._own, self._pairs)
         self._made.append(made)
         return made
 

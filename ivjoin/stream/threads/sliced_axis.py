@@ -9,13 +9,14 @@ from ivjoin.conditions.evaluate import evaluate
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import ordinals
 from ivjoin.frontier.tracking import Frontier
+from ivjoin.operator.lookup.tables.ordered import rises
 from ivjoin.operator.prune_bounds import Bounder
 from ivjoin.outer.values import has_value
 from ivjoin.plan.cutting import Cut, shifted
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.layout import row_layouts
 from ivjoin.shj.registers import I64_MAX, I64_MIN
-from ivjoin.stream.threads.pieces import Piece, rises
+from ivjoin.stream.threads.pieces import Piece
 
 __all__ = ["SlicedAxis"]
 

@@ -22,14 +22,14 @@ from ivjoin.operator.match.whole import Whole
 from ivjoin.operator.memory.budget import Budget
 from ivjoin.operator.operator import SymmetricHashJoin
 from ivjoin.plan.cache import plan_of
-from ivjoin.plan.cutting import Cut
+from ivjoin.plan.cutting import Cut, why_not_cut
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.shj.registers import I64_MAX, I64_MIN
 from ivjoin.stream.known_bounds import known_bounds
 from ivjoin.stream.threads.memory import Memory
 from ivjoin.stream.threads.pieces import cut_at
-from ivjoin.stream.threads.slice_joins import Joiners, Slice, is_whole
+from ivjoin.stream.threads.slice_joins import Joiners, Slice
 from ivjoin.stream.threads.sliced_axis import SlicedAxis
 from ivjoin.stream.workers import Workers
 
@@ -48,10 +48,10 @@ _MOST_ROWS = 64  # slices' worth of waiting rows that show that a band is too wi
 
 
 def can_slice(plan: JoinPlan, cut: Cut, budget: Budget | None) -> bool:
-    """Return whether threads can join slices of streams. If not, one operator takes all rows."""
+    """Return whether pushed rows can be joined in slices. If not, one operator takes all rows."""
     if plan.looks_up:
         return budget is None and not (cut.both or plan.raises)
-    return is_whole(plan, cut) or not (cut.both or budget is not None)
+    return not why_not_cut(plan, cut)
 
 
 class SlicedJoin:
@@ -76,7 +76,7 @@ class SlicedJoin:
         self._memory = None if budget is None else Memory(budget, threads, views)
         pairs, output = (None, None) if self._memory is None else (self._memory.pairs, self._memory.output)
         self._joiners = Joiners(self._part, cut, pairs)
-        self._whole = Whole(self._part, cut.own) if self._joiners.whole else None  # looks at rows
+        self._whole = None if plan.looks_up else Whole(self._part, cut.own)  # looks at rows
         self._carried: Carried | None = None
         if cut.carries:
             from ivjoin.stream.threads.carried import Carried

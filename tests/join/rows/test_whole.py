@@ -15,8 +15,9 @@ from join.tables import rows
 
 from ivjoin.conditions.evaluate import evaluate
 from ivjoin.expr.ordinal import ordinals
-from ivjoin.operator.match.whole import Part, Whole, why_pushed
+from ivjoin.operator.match.whole import Part, Whole
 from ivjoin.plan.cache import planned
+from ivjoin.plan.cutting import why_pushed
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.shj.plain import no_rows
 

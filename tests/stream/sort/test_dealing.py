@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ivjoin.operator.lookup.tables import ordered
 from ivjoin.shj.kernels.slices import deal_kernels
 from ivjoin.stream.sort import dealing
 
@@ -22,8 +23,9 @@ COLUMNS = {
 
 @pytest.fixture(autouse=True)
 def small_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, size in {"_WORTH_DEALING": 64, "_BUCKET": 40, "_SAMPLE": 200, "_PART": 300, "_PIECE": 64}.items():
+    for name, size in {"_WORTH_DEALING": 64, "_BUCKET": 40, "_SAMPLE": 200, "_PART": 300}.items():
         monkeypatch.setattr(dealing, name, size)
+    monkeypatch.setattr(ordered, "_PIECE", 64)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])

@@ -10,7 +10,7 @@ from ivjoin.shj.registers import I64_MAX, I64_MIN
 
 __all__ = ["Sorted", "Term", "count_to", "rises"]
 
-
+_PIECE = 1 << 16  # values that are compared at once: they fit into a cache
 Term = tuple[int, int, int]  # left axis, right axis, offset: a bound of the right value
 
 
@@ -44,7 +44,11 @@ class Sorted:
 
 def rises(values: np.ndarray) -> bool:
     """Return whether no value is less than the one before it."""
-    return bool((values[:-1] <= values[1:]).all())
+    for start in range(0, len(values), _PIECE):
+        piece = values[start : start + _PIECE + 1]
+        if not (piece[:-1] <= piece[1:]).all():
+            return False
+    return True
 
 
 def count_to(values: np.ndarray, bound: int, closed: bool) -> int:
