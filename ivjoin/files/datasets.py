@@ -44,6 +44,7 @@ __all__ = ["Files", "is_files", "open_files", "open_stream"]
 _TEXT = ("csv", "json")
 # Counting the rows of more files than this is not worth reading their footers one by one.
 _COUNTED = 1000
+_WHOLE_ROWS = 1 << 17  # of a batch of row groups that are read at once
 
 
 class Files:
@@ -271,7 +272,9 @@ def _of_dataset(dataset: ds.Dataset, what: str, kind: str = "a dataset") -> File
             with reading(what, kind):
                 ranges = FragmentRanges(parts, dataset.schema, "left")
 
-    def read(names: Sequence[str] | None, groups: list[int] | None, alone: bool) -> Iterator[pa.RecordBatch]:
+    def scanned(
+        names: Sequence[str] | None, groups: list[int] | None, threads: bool, rows: int
+    ) -> Iterator[pa.RecordBatch]:
         chosen = dataset
         if groups is not None and ranges is not None:
             kept = ranges.subset(groups)
@@ -280,11 +283,20 @@ def _of_dataset(dataset: ds.Dataset, what: str, kind: str = "a dataset") -> File
             chosen = ds.FileSystemDataset(kept, dataset.schema, dataset.format, dataset.filesystem)
         columns = None if names is None else list(names)
         found = chosen.to_batches(
-            columns=columns, batch_size=ROWS, batch_readahead=4, fragment_readahead=1, use_threads=not alone
+            columns=columns, batch_size=rows, batch_readahead=4, fragment_readahead=1, use_threads=threads
         )
         return checked(found, what, kind, lambda: damaged(chosen, columns, kind))
 
-    return Files(dataset.schema, read, None if ranges is None else ranges.rows, ranges)
+    def read(names: Sequence[str] | None, groups: list[int] | None, alone: bool) -> Iterator[pa.RecordBatch]:
+        return scanned(names, groups, not alone, ROWS)
+
+    def whole(names: Sequence[str] | None, groups: list[int], threads: bool) -> pa.Table:
+        schema = dataset.schema if names is None else pa.schema([dataset.schema.field(n) for n in names])
+        return pa.Table.from_batches(scanned(names, groups, threads, _WHOLE_ROWS), schema)
+
+    if ranges is None:
+        return Files(dataset.schema, read)
+    return Files(dataset.schema, read, ranges.rows, ranges, whole=whole)
 
 
 def _of_scanner(scanner: ds.Scanner) -> Files:

@@ -147,7 +147,8 @@ class PreparedJoin:
             self._looked_up = self._lookup()
             sorts = self._sort and self._looked_up is None
             arranged = arrange_picked(self.plan, self._sources, sorts, self._of_tables, self.budget)
-            self.most = _SWEEP_ROWS if arranged.leads is None else _PICK_ROWS
+            together = _PARALLEL_ROWS if self._ends else _SWEEP_ROWS
+            self.most = together if arranged.leads is None else _PICK_ROWS
         else:
             self._looked_up = self._lookup()
             arrange_ = arrange if self._sort and self._looked_up is None else as_they_are

@@ -38,7 +38,7 @@ def tables_of(source: Source, groups: Sequence[Sequence[int]], threads: int) -> 
 
 
 def batches_of(source: Source, threads: int) -> Iterator[pa.RecordBatch]:
-    """Return an iterator of all rows; ``threads`` read whole row groups, unless these are large or there are none."""
+    """Return an iterator of all rows; ``threads`` read whole row groups of Parquet files, unless these are large."""
     if not threads or source.ranges is None or 2 * _group_bytes(source) > _AHEAD_BYTES:
         return source.batches()
     tables = tables_of(source, [[group] for group in source.groups()], threads)
