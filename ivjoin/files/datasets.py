@@ -14,7 +14,7 @@ from pyarrow import fs
 
 from ivjoin.errors import came, named
 from ivjoin.files.atomic import FileError
-from ivjoin.files.formats import COMPRESSED, format_of, open_source, unreadable
+from ivjoin.files.formats import COMPRESSED, cut_batches, format_of, open_source, unreadable
 from ivjoin.files.in_turn import ROWS, Linked, Read, Stream, checked, damaged, each, one_by_one, reading
 from ivjoin.files.overwriting import InputFiles, input_files
 from ivjoin.files.parquet import (
@@ -186,20 +186,16 @@ def kind_of(path: str, declared: str | None) -> str:
 def _of_file(path: str, declared: str | None) -> Files:
     opened = open_source(path, declared, ROWS)
 
-    def read(names: Sequence[str] | None, groups: list[int] | None, alone: bool) -> Iterator[pa.RecordBatch]:
-        if opened.row_groups is None:
-            return _selected(opened.batches, names)
-        return open_source(path, declared, ROWS, None, groups, names, alone).batches
-
-    if opened.row_groups is None:
-        return Files(opened.schema, read, opened.rows)
+    footer = opened.footer
+    if footer is None:
+        return Files(opened.schema, lambda names, *_: _selected(opened.batches, names), opened.rows)
     from ivjoin.files.statistics import ColumnRanges
 
-    try:
-        with open_parquet(path) as file:
-            footer, ranges = file.metadata, ColumnRanges(file, "left")
-    except (OSError, pa.ArrowException, ValueError) as e:
-        raise unreadable(path, "parquet", e) from e
+    def batches(names: Sequence[str] | None, groups: list[int] | None, alone: bool) -> Iterator[pa.RecordBatch]:
+        yield from parquet_batches(open_parquet(path, footer), ROWS, groups, names, alone)
+
+    def read(names: Sequence[str] | None, groups: list[int] | None, alone: bool) -> Iterator[pa.RecordBatch]:
+        return cut_batches(batches(names, groups, alone), ROWS, path, "parquet")
 
     def whole(names: Sequence[str] | None, groups: list[int], threads: bool) -> pa.Table:
         try:
@@ -207,6 +203,7 @@ def _of_file(path: str, declared: str | None) -> Files:
         except (OSError, pa.ArrowException, ValueError) as e:
             raise unreadable(path, "parquet", e) from e
 
+    ranges = ColumnRanges.of_footer(opened.schema, footer, "left")
     return Files(opened.schema, read, opened.rows, ranges, whole=whole)
 
 

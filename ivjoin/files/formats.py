@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from io import BufferedReader
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -21,8 +21,11 @@ from ivjoin.files.text.opening import open_text
 from ivjoin.shj.dictionaries import has_dictionaries, with_nulls_in_rows
 from ivjoin.shj.plain import no_rows, to_values, value_type
 
+if TYPE_CHECKING:
+    from pyarrow.parquet import FileMetaData
+
 __all__ = [
-    "COMPRESSED", "FORMATS", "FileError", "Sink", "Source", "format_of", "open_source",
+    "COMPRESSED", "FORMATS", "FileError", "Sink", "Source", "cut_batches", "format_of", "open_source",
     "has_no_format", "unreadable",
 ]  # fmt: skip
 
@@ -40,7 +43,7 @@ _IPC_FILE_MAGIC = b"ARROW1"
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """An input: its schema, its batches, and its number of rows and of Parquet row groups, if the file states them.
+    """An input: its schema, its batches, and if the file states them its number of rows and Parquet's footer.
 
     Batches are read on demand; a damaged file raises :class:`FileError` then.
     """
@@ -48,7 +51,7 @@ class Source:
     schema: pa.Schema
     batches: Iterator[pa.RecordBatch]
     rows: int | None
-    row_groups: int | None = None
+    footer: FileMetaData | None = None
 
 
 def format_of(path: str, declared: str | None = None) -> str:
@@ -80,15 +83,11 @@ def open_source(
     declared: str | None = None,
     batch_rows: int = 65536,
     dialect: Dialect | None = None,
-    row_groups: list[int] | None = None,
-    columns: Sequence[str] | None = None,
-    alone: bool = False,
 ) -> Source:
     """Open an input for reading batch by batch. The whole file is never in memory.
 
     ``declared`` is one of :data:`FORMATS`, for a name whose extension does not show it; ``-`` is standard input. A
-    batch has at most ``batch_rows`` rows. For Parquet, ``row_groups`` and ``columns`` select what is read, and
-    ``alone`` lets the calling thread decode all columns. FileError if the file is unreadable or not of its format.
+    batch has at most ``batch_rows`` rows. FileError if the file is unreadable or not of its format.
     """
     kind = format_of(path, declared)
     if path == "-" and sys.stdin is None:
@@ -97,7 +96,7 @@ def open_source(
         if path != "-" and Path(path).is_dir():
             raise FileError(f"cannot read {path!r}: it is a directory; expected a file")
         if kind == "parquet":
-            source = _open_parquet(path, batch_rows, row_groups, columns, alone)
+            source = _open_parquet(path, batch_rows)
         elif kind in ("csv", "json"):
             text = open_text(path, kind, dialect)
             source = Source(text.schema, text.batches(text.schema), None)
@@ -108,21 +107,16 @@ def open_source(
         raise
     except (OSError, pa.ArrowException, ValueError) as e:
         raise unreadable(path, kind, e) from e
-    return replace(source, batches=_batches(source.batches, batch_rows, path, kind))
+    return replace(source, batches=cut_batches(source.batches, batch_rows, path, kind))
 
 
-def _open_parquet(
-    path: str, batch_rows: int, row_groups: list[int] | None, columns: Sequence[str] | None, alone: bool
-) -> Source:
+def _open_parquet(path: str, batch_rows: int) -> Source:
     if is_pipe(path):
         name = "standard input" if path == "-" else f"the pipe {named(path)}"
         raise FileError(f"Parquet cannot be read from {name}: its schema is at the end; use an Arrow stream")
     file = open_parquet(path)
-    schema = file.schema_arrow
-    rows = sum(file.metadata.row_group(g).num_rows for g in row_groups or range(file.num_row_groups))
-    if columns is not None:
-        schema = pa.schema([schema.field(n) for n in columns], metadata=schema.metadata)
-    return Source(schema, parquet_batches(file, batch_rows, row_groups, columns, alone), rows, file.num_row_groups)
+    batches = parquet_batches(file, batch_rows, None, None, False)
+    return Source(file.schema_arrow, batches, file.metadata.num_rows, file.metadata)
 
 
 def _open_ipc(path: str) -> Source:
@@ -155,7 +149,7 @@ def _check_stream(head: bytes) -> None:
         raise pa.ArrowInvalid(f"it begins with {head!r}; expected an Arrow stream. --format {hint}")
 
 
-def _batches(batches: Iterator[pa.RecordBatch], rows: int, path: str, kind: str) -> Iterator[pa.RecordBatch]:
+def cut_batches(batches: Iterator[pa.RecordBatch], rows: int, path: str, kind: str) -> Iterator[pa.RecordBatch]:
     """Cut batches to at most ``rows`` rows, and name the file if it is damaged."""
     while True:
         try:

@@ -36,8 +36,6 @@ _LEAST_IN_SLICES = 1 << 15  # rows of both sides; pushing fewer takes less time 
 # Rows of a push, whatever the size of the input's batches. The state stores a pushed batch as a whole, so this limit
 # keeps the state near the window if the input is one large batch.
 _PUSH_ROWS = 2048
-# The same for tables in memory with more columns than this: a push has a cost for each column.
-_WIDE_ROWS, _MANY_COLUMNS = 4096, 16
 # The same if both sides are in memory as a whole: a piece of one side costs only a search in the other.
 _SWEEP_ROWS = 8192
 # The same if each row is compared with all rows in state: no key divides them, and no band with two ends gives a range
@@ -77,10 +75,7 @@ class PreparedJoin:
         else:
             self._of_tables = self._threads = threads_within(budget, threads)
         self._sources: tuple[Source, Source] | None = sources  # until the end
-        wide = self._in_memory and max(len(side.schema) for side in found.plan.sides) > _MANY_COLUMNS
-        self._push_rows = _WIDE_ROWS if wide else _PUSH_ROWS
-        small = self._threads == 1 and not found.plan.spec.grouped
-        self.most = self._push_rows if small else _PARALLEL_ROWS
+        self._most = _PUSH_ROWS  # rows of a push
 
     def operator(
         self, plan: JoinPlan, errors_first: bool = False, copies: bool = False
@@ -143,30 +138,21 @@ class PreparedJoin:
 
     def begin(self) -> tuple[Arranged, tuple[Pieces, Pieces]]:
         assert self._sources is not None
+        self._looked_up = self._lookup()
+        sorts = self._sort and self._looked_up is None
         if self.plan.spec.picks_one:
-            self._looked_up = self._lookup()
-            sorts = self._sort and self._looked_up is None
             arranged = arrange_picked(self.plan, self._sources, sorts, self._of_tables, self.budget)
-            together = _PARALLEL_ROWS if self._ends else _SWEEP_ROWS
-            self.most = together if arranged.leads is None else _PICK_ROWS
         else:
-            self._looked_up = self._lookup()
-            arrange_ = arrange if self._sort and self._looked_up is None else as_they_are
+            arrange_ = arrange if sorts else as_they_are
             arranged = arrange_(self.plan, self._sources, self._of_tables, self.budget)
-            if not self.plan.spec.grouped:
-                self.most = self._push_rows
-        if self._cut(arranged.plan) is not None:
-            self.most = _PARALLEL_ROWS
+        self._most = self._rows_of_a_push(arranged)
         if self._looked_up is None and self._takes_parts(arranged):
             from ivjoin.stream.tables.lookup_parts import LookupParts
 
             self._looked_up = LookupParts(self.chosen, arranged.batches, self._of_tables)
         if not any(side.orders for side in arranged.plan.sides):
             warn_of_pairs(arranged.rows, arranged.compared)
-        if self.budget is not None and (self.plan.spec.pick is not None or self.plan.spec.grouped):
-            # A push is refused as a whole, so it must be a small part of the limit.
-            self.most = min(self.most, max(_LEAST_ROWS, self.budget.limit // _LIMIT_A_ROW))
-        most = [self.most, self.most]
+        most = [self._most, self._most]
         if self.plan.spec.picks_one and arranged.leads == 1 and self.budget is None:
             most[1] = MOST_ROWS  # stored as a whole: gathering rows from many pieces is slow
         left, right = (
@@ -174,6 +160,20 @@ class PreparedJoin:
             for batches, source, rows in zip(arranged.batches, self._sources, most, strict=True)
         )
         return arranged, (left, right)
+
+    def _rows_of_a_push(self, arranged: Arranged) -> int:
+        spec = self.plan.spec
+        if self._cut(arranged.plan) is not None:
+            most = _PARALLEL_ROWS
+        elif spec.picks_one:
+            together = _PARALLEL_ROWS if self._ends else _SWEEP_ROWS
+            most = together if arranged.leads is None else _PICK_ROWS
+        else:
+            most = _PARALLEL_ROWS if spec.grouped else _PUSH_ROWS
+        if self.budget is not None and (spec.pick is not None or spec.grouped):
+            # A push is refused as a whole, so it must be a small part of the limit.
+            most = min(most, max(_LEAST_ROWS, self.budget.limit // _LIMIT_A_ROW))
+        return most
 
     def _takes_parts(self, arranged: Arranged) -> bool:
         """Return whether left rows are answered part by part, since nothing bounds the right rows to read."""
@@ -201,7 +201,7 @@ class PreparedJoin:
 
     def sweep_rows(self, plan: JoinPlan) -> int:
         """Return the rows of a piece when a sweep reads one side along another that is in memory as a whole."""
-        return max(min(_SWEEP_ROWS, _WALKED_ROWS) if _walks(plan) else _SWEEP_ROWS, self.most)
+        return max(min(_SWEEP_ROWS, _WALKED_ROWS) if _walks(plan) else _SWEEP_ROWS, self._most)
 
 
 def _walks(plan: JoinPlan) -> bool:

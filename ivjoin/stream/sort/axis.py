@@ -25,7 +25,7 @@ from ivjoin.shj.arrow import taken
 from ivjoin.shj.dictionaries import combined
 from ivjoin.shj.plain import no_rows
 
-__all__ = ["Axis", "axes", "best_axis", "compared_share", "indices", "candidate_pairs", "sample"]
+__all__ = ["Axis", "axes", "best_axis", "compared_share", "indices", "candidate_pairs", "rows_of", "sample"]
 
 SAMPLE_ROWS = 400  # a side
 _GOLDEN = 0.6180339887498949  # the fractional parts of its multiples are spread evenly
@@ -61,14 +61,19 @@ def sample(table: pa.Table, rows: int = SAMPLE_ROWS) -> pa.RecordBatch:
         # not at even distances: in periodic rows, these would all fall on the same place of the period
         edges = np.linspace(0, n, rows + 1).astype(np.int64)
         at = edges[:-1] + (np.arange(rows) * _GOLDEN % 1.0 * np.diff(edges)).astype(np.int64)
-        parts, first = [], 0
-        for batch in table.to_batches():  # ``take`` on a table of many pieces would first combine them
-            here = at[np.searchsorted(at, first) : np.searchsorted(at, first + batch.num_rows)] - first
-            parts.append(taken(batch, indices(here)))
-            first += batch.num_rows
-        table = pa.Table.from_batches(parts, table.schema)
+        return rows_of(table, at)
     batches = combined(table).to_batches()
     return batches[0] if batches else no_rows(table.schema)
+
+
+def rows_of(table: pa.Table, at: np.ndarray) -> pa.RecordBatch:
+    """Return some rows of a table, by their rising numbers."""
+    parts, first = [no_rows(table.schema)], 0
+    for batch in table.to_batches():  # ``take`` on a table of many pieces would first combine them
+        here = at[np.searchsorted(at, first) : np.searchsorted(at, first + batch.num_rows)] - first
+        parts.append(taken(batch, indices(here)))
+        first += batch.num_rows
+    return combined(pa.Table.from_batches(parts)).to_batches()[0]
 
 
 def indices(rows: np.ndarray) -> pa.Array:

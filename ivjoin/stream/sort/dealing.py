@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ivjoin.operator.lookup.tables import ordered
+from ivjoin.operator.lookup.tables.ordered import rises
 from ivjoin.shj.kernels.lookup import grouped_kernels
 from ivjoin.shj.kernels.slices import deal_kernels
 from ivjoin.shj.sorting import in_order, scratch_of
 from ivjoin.stream.workers import each
 
-__all__ = ["values_at", "order_of", "rises", "sort_order"]
+__all__ = ["order_of", "sort_order", "values_at"]
 
 _WORTH_DEALING = 1 << 17  # rows
 _BUCKET = 1 << 15  # rows of a bucket, unless there are too many rows for so many buckets
@@ -96,10 +96,10 @@ class _Places:
 def order_of(values: np.ndarray, usable: np.ndarray | None, threads: int) -> tuple[np.ndarray | None, np.ndarray]:
     """Return the order of usable rows by value, and the sorted values; no order if all rows are in order."""
     if usable is None:
-        return (None, values) if rises(values, threads) else sort_order(values, threads)
+        return (None, values) if rises(values) else sort_order(values, threads)
     rows = np.flatnonzero(usable)
     values = values_at(values, rows, threads)
-    if rises(values, threads):
+    if rises(values):
         return rows, values
     order, values = sort_order(values, threads)
     return values_at(rows, order, threads), values
@@ -116,20 +116,6 @@ def values_at(values: np.ndarray, order: np.ndarray | None, threads: int) -> np.
 
     each(_parts(len(order)), lambda: take, threads)
     return out
-
-
-def rises(values: np.ndarray, threads: int = 1) -> bool:
-    """Return whether values never fall."""
-    if threads == 1 or len(values) < _WORTH_DEALING:
-        return ordered.rises(values)
-    falls: list[int] = []
-
-    def look(at: slice) -> None:
-        if not falls and not ordered.rises(values[at.start : at.stop + 1]):
-            falls.append(at.start)
-
-    each(_parts(len(values)), lambda: look, threads)
-    return not falls
 
 
 def _parts(rows: int) -> list[slice]:

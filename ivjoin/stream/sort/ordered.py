@@ -15,6 +15,7 @@ import pyarrow as pa
 from ivjoin.conditions.evaluate import Vector, evaluate
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import NAN_ORDINAL, ordinal_of, ordinals
+from ivjoin.operator.lookup.tables.ordered import rises
 from ivjoin.outer.values import has_value
 from ivjoin.shj.arrow import taken
 from ivjoin.shj.dictionaries import combined
@@ -22,7 +23,7 @@ from ivjoin.shj.plain import from_plain, from_plain_rows, plain_rows, plain_type
 from ivjoin.shj.registers import I64_MIN
 from ivjoin.shj.sorting import in_order
 from ivjoin.stream.sort.axis import indices
-from ivjoin.stream.sort.dealing import rises, sort_order
+from ivjoin.stream.sort.dealing import sort_order
 from ivjoin.stream.sort.sweep import Ordered
 
 if TYPE_CHECKING:
@@ -50,12 +51,12 @@ class Ordinals:
         """Evaluate an expression, and sort the rows by it on this number of threads."""
         values, valid, errs = evaluated(node, table.to_batches(), descending)
         if valid is None:
-            if rises(values, threads):
+            if rises(values):
                 return cls(values, errs, descending, None)
             index, values = sort_order(values, threads)
             return cls(values, errs, descending, _short(index))
         seen = values[valid]
-        if not errs and rises(seen, threads):
+        if not errs and rises(seen):
             return cls(np.maximum.accumulate(np.where(valid, values, I64_MIN)), errs, descending, None)
         none, (order, seen) = np.flatnonzero(~valid), sort_order(seen, threads)
         index = np.concatenate((none, np.flatnonzero(valid)[order]))

@@ -14,8 +14,7 @@ from ivjoin.multi.question import MultiSpec
 from ivjoin.multi.shape.steps import equal_classes
 from ivjoin.multi.shape.trees import Seen
 from ivjoin.outer.values import has_value
-from ivjoin.shj.dictionaries import combined
-from ivjoin.shj.plain import rows_at
+from ivjoin.stream.sort.axis import rows_of
 from ivjoin.stream.sources.inputs import Source
 
 __all__ = ["seen_of"]
@@ -43,26 +42,15 @@ def seen_of(spec: MultiSpec, sources: Mapping[str, Source | None]) -> dict[str, 
             table = source.table()
             at = np.unique(np.random.default_rng(0).integers(0, source.rows, _SAMPLE_ROWS))
             wanted = list(dict.fromkeys(names[c.params[1]][1] for n in asked[alias] for c in columns_of(n)))
-            rows = _rows_at(table.select(wanted), at).to_batches()
-            for node in asked[alias] if rows else ():
-                found = _look(node, rows[0], alias, source.rows)
+            rows = rows_of(table.select(wanted), at)
+            for node in asked[alias]:
+                found = _look(node, rows, alias, source.rows)
                 if found is not None:
                     distinct[node], top[node], reach = found
                     if reach is not None:
                         span[node] = reach
         out[alias] = Seen(float(source.rows), distinct, span, top)
     return out
-
-
-def _rows_at(table: pa.Table, index: np.ndarray) -> pa.Table:
-    """Return the rows of a table at ``index`` (int64[m], ascending) in one chunk."""
-    taken, start = [], 0
-    for batch in table.to_batches():
-        here = index[np.searchsorted(index, start) : np.searchsorted(index, start + batch.num_rows)]
-        if len(here):
-            taken.append(rows_at(batch, here - start))
-        start += batch.num_rows
-    return combined(pa.Table.from_batches(taken, table.schema))
 
 
 def _look(node: Node, rows: pa.RecordBatch, alias: str, whole: int) -> tuple[float, float, float | None] | None:

@@ -16,11 +16,10 @@ from ivjoin.operator.lookup.best import keys_of
 from ivjoin.operator.lookup.key_ids import KeyIds
 from ivjoin.operator.lookup.reading import Arrived
 from ivjoin.operator.lookup.search import search_of
-from ivjoin.operator.lookup.tables.ordered import Sorted
+from ivjoin.operator.lookup.tables.ordered import Sorted, rises
 from ivjoin.operator.lookup.tables.passes import Found, LookupSlice, Pass, is_far, nearer, passes_of, slices_of
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.picking.pick import picking_of
-from ivjoin.stream.sort.dealing import rises
 from ivjoin.stream.sources.inputs import Source
 from ivjoin.stream.tables.paired_pick import BestOfTables, best_of_sides, best_of_tables, pairs_pay
 from ivjoin.stream.tables.table_lookup import OUT_ROWS, MatchedTables, opened, parts_of
@@ -131,7 +130,7 @@ def table_pick(
     assert place is not None
     lines = {b for _, b, _ in bounds} | {place}
     ordered = in_order(theirs, right_kids, place, lines, threads, order)
-    if not all(rises(values, threads) for values in ordered.lines.values()):
+    if not all(rises(values) for values in ordered.lines.values()):
         if not pairs_pay(shared, sources, along):
             return None
         return best_of_sides(plan, tables, sides, keys, threads, ordered if picking.plain and axis == place else None)

@@ -14,6 +14,7 @@ from ivjoin.errors import CapacityError, EvaluationError, LateRowError
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import has_ordinal, ordinal_of
 from ivjoin.operator.intake import Intake
+from ivjoin.operator.lookup.tables.ordered import rises
 from ivjoin.plan.cutting import Cut, Offset, shifted
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.shj.arrow import taken
@@ -21,7 +22,6 @@ from ivjoin.shj.dictionaries import combined, has_dictionaries
 from ivjoin.shj.plain import no_rows, plain_rows
 from ivjoin.shj.registers import I64_MAX, I64_MIN
 from ivjoin.stream.sort.axis import indices
-from ivjoin.stream.sort.dealing import rises
 from ivjoin.stream.sort.ordered import Ordinals, evaluated
 
 __all__ = ["AxisValues", "Bounds", "TableRows", "any_late", "in_one_batch", "places"]

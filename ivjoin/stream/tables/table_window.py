@@ -14,7 +14,7 @@ from ivjoin.operator.lookup.reading import Arrived
 from ivjoin.operator.lookup.search import comes_in_order, search_of
 from ivjoin.operator.lookup.tables.aggregated import Aggregated, Window
 from ivjoin.operator.lookup.tables.one_run import OneRun
-from ivjoin.operator.lookup.tables.ordered import Sorted, Term, count_to
+from ivjoin.operator.lookup.tables.ordered import Sorted, Term, count_to, rises
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.layout import row_layouts
 from ivjoin.shj.arrow import byte_width, take, whole_numbers
@@ -22,7 +22,7 @@ from ivjoin.shj.dictionaries import one_array
 from ivjoin.shj.plain import from_plain, nulls
 from ivjoin.shj.registers import I64_MAX
 from ivjoin.shj.store.keys import KeyTable
-from ivjoin.stream.sort.dealing import order_of, rises
+from ivjoin.stream.sort.dealing import order_of
 from ivjoin.stream.sources.inputs import Source
 from ivjoin.stream.tables.table_lookup import OUT_ROWS, TableLookup, opened, parts_of
 from ivjoin.stream.tables.table_rows import TableRows
@@ -189,7 +189,7 @@ def _by_ranges(
     mine, theirs = sides
     ids, (left_kids, right_kids) = KeyIds.of(mine.kids, theirs.kids, keys)
     ordered = in_order(theirs, right_kids, axis, {b for _, b, _ in (*lows, *highs)}, threads)
-    if not all(rises(values, threads) for values in ordered.lines.values()):
+    if not all(rises(values) for values in ordered.lines.values()):
         return ordered
     lines = {a for a, _, _ in (*lows, *highs)}
     left = in_order(mine, left_kids, _most_used([a for a, _, _ in (*lows, *highs)]), lines, threads)
