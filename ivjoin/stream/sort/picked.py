@@ -11,16 +11,12 @@
 
 from __future__ import annotations
 
-from ivjoin.frontier.order import Order
 from ivjoin.operator.memory.budget import Budget
-from ivjoin.plan.cache import plan_of
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.picking.pick import beside, picking_of
-from ivjoin.plan.spec import SIDES
 from ivjoin.stream.sort.axis import Axis
 from ivjoin.stream.sort.given import Given
-from ivjoin.stream.sort.ordered import moves, steps
-from ivjoin.stream.sort.sorting import Arranged, Ready, as_they_are, in_order, said_of
+from ivjoin.stream.sort.sorting import Arranged, as_they_are, in_steps, is_free, put_in_order
 from ivjoin.stream.sources.inputs import Source
 
 __all__ = ["arrange_picked", "picked_arrival"]
@@ -40,7 +36,7 @@ def arrange_picked(
         if not any(in_step) and budget is not None:
             in_step, axis = _beyond(plan, given, axis, budget)
         if any(in_step):
-            return _sorted(plan, given, axis, in_step, threads)
+            return put_in_order(plan, given, axis, in_step, threads)
     kept = as_they_are(plan, sources, threads, budget)
     if given[1].table is not None:  # a part was read, to find out its size
         kept.batches = kept.batches[0], given[1].batches(threads)
@@ -67,9 +63,9 @@ def picked_arrival(plan: JoinPlan, left: Source | None, right: Source | None) ->
 
 def _in_step(plan: JoinPlan, sources: tuple[Source, Source], axis: Axis) -> list[bool]:
     """Return which sides to put in the order of the axis, so that both are read together."""
-    free = [s.ends and not side.orders and moves(s.schema) for s, side in zip(sources, plan.sides, strict=True)]
+    free = [is_free(plan, sources, s) for s in (0, 1)]
     ordered = [any(n is axis.nodes[s] for n, _, _ in side.orders) for s, side in enumerate(plan.sides)]
-    groups = [free[s] and _by_groups(sources[s], s, axis) for s in (0, 1)]
+    groups = [free[s] and in_steps(sources[s], s, axis) is not None for s in (0, 1)]
     if groups[1] and (groups[0] or ordered[0] or free[0]):
         return [free[0], True]
     if ordered[1] and free[0]:
@@ -83,8 +79,7 @@ def _beyond(
     plan: JoinPlan, given: tuple[Given, Given], axis: Axis, budget: Budget
 ) -> tuple[list[bool], Axis]:
     """Return the same for a right side that is too large to read first, and the axis."""
-    free = [s.source.ends and not side.orders and moves(s.source.schema)
-            for s, side in zip(given, plan.sides, strict=True)]  # fmt: skip
+    free = [is_free(plan, (given[0].source, given[1].source), s) for s in (0, 1)]
     ordered = any(n is axis.nodes[0] for n, _, _ in plan.sides[0].orders)
     if not free[1] or not (free[0] or ordered):
         return [False, False], axis
@@ -99,14 +94,6 @@ def _beyond(
     return [True, True], Axis(axis.nodes, falls)
 
 
-def _by_groups(source: Source, s: int, axis: Axis) -> bool:
-    """Return whether row groups of Parquet files follow each other along the axis."""
-    node = axis.nodes[s]
-    if source.ranges is None or node.op != "column":
-        return False
-    return steps(source.ranges.of_side(SIDES[s]), source.groups(), node, axis.descending) is not None
-
-
 def _axis(plan: JoinPlan) -> Axis | None:
     """Return the axis: the expression that picks right rows, and the left expression that it is compared with."""
     picking = picking_of(plan)
@@ -116,21 +103,3 @@ def _axis(plan: JoinPlan) -> Axis | None:
     nodes = near, picking.place
     falls = any(n is nodes[s] and o.descending for s, side in enumerate(plan.sides) for n, _, o in side.orders)
     return Axis(nodes, falls)
-
-
-def _sorted(plan: JoinPlan, given: tuple[Given, Given], axis: Axis, which: list[bool], threads: int) -> Arranged:
-    sources = given[0].source, given[1].source
-    ready: list[Ready | None] = [in_order(axis, s, side, threads) if which[s] else None for s, side in enumerate(given)]
-    left, right = (
-        side.batches(threads) if r is None else (b for b, _ in r.rows) for r, side in zip(ready, given, strict=True)
-    )
-    kept = Arranged(plan, (left, right), False, (sources[0].ends, sources[1].ends))
-    if any(r is not None and r.errs for r in ready) and None in ready:
-        kept.rows = sources[0].rows, sources[1].rows
-        return kept
-    spec, own = plan.spec, [(Order(n, descending=axis.descending),) for n in axis.nodes]
-    orders = [own[s] if r is not None else spec.orders[s] for s, r in enumerate(ready)]
-    kept.plan = plan_of(spec.with_orders(orders[0], orders[1], spec.on_late))
-    kept.errors_first = any(r is not None and r.errs for r in ready)
-    kept.said = said_of(axis, ready)
-    return kept

@@ -11,7 +11,7 @@ This module decides what to do; ``ordered.py`` does it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -33,7 +33,7 @@ from ivjoin.stream.sort.sweep import Ordered, Sweep
 from ivjoin.stream.sources.inputs import SEEN_GROUPS, Source
 from ivjoin.stream.sources.row_groups import batches_of, bytes_a_row, tables_of
 
-__all__ = ["Arranged", "Prospect", "Ready", "arrange", "as_they_are", "in_order", "prospect", "said_of"]
+__all__ = ["Arranged", "Prospect", "arrange", "as_they_are", "in_steps", "is_free", "prospect", "put_in_order"]
 
 # Up to this number of row pairs, comparing all of them costs less than choosing an axis.
 SMALL = 1 << 20
@@ -79,14 +79,14 @@ def as_they_are(
     return Arranged(plan, (left, right), False, ends, rows, compared=compared)
 
 
-def _free(plan: JoinPlan, sources: tuple[Source, Source], s: int) -> bool:
+def is_free(plan: JoinPlan, sources: tuple[Source, Source], s: int) -> bool:
     """Return whether a side may be sorted."""
     return sources[s].ends and not plan.sides[s].orders and moves(sources[s].schema)
 
 
 def _sorts(plan: JoinPlan, sources: tuple[Source, Source]) -> bool:
     """Return whether an input without an order can be given one that prunes."""
-    free = [_free(plan, sources, s) for s in (0, 1)]
+    free = [is_free(plan, sources, s) for s in (0, 1)]
     ordered = all(free[s] or bool(plan.sides[s].orders) for s in (0, 1))
     return any(free) and ordered and next(axes(plan), None) is not None
 
@@ -113,22 +113,32 @@ def arrange(
         return as_they_are(plan, sources, threads, budget)
     choices = list(axes(plan))
     sides = [Given.of(s, budget, _read_first(plan, sources, i, choices, budget)) for i, s in enumerate(sources)]
-    ends, rows = (sources[0].ends, sources[1].ends), (sides[0].rows, sides[1].rows)
-    kept = Arranged(plan, (iter(()), iter(())), False, ends, rows)
     left, right = (_sampled(plan, s, sides[s], choices) for s in (0, 1))
     axis = best_axis(plan, (left, right))
-    ready: list[Ready | None] = [None, None]
-    if axis is not None:
-        ready = [
-            in_order(axis, s, sides[s], threads) if _free(plan, sources, s) else None for s in (0, 1)
-        ]
-        if None in ready and any(r is not None and r.errs for r in ready):
-            axis = None  # the other side's order must not raise an error, and one rule applies to both
-    if axis is None:
-        given = [sides[s].batches(threads) if r is None or r.done != "runs" else (b for b, _ in r.rows)
-                 for s, r in enumerate(ready)]  # fmt: skip
-        kept.batches = given[0], given[1]
+    given = sides[0], sides[1]
+    free = [axis is not None and is_free(plan, sources, s) for s in (0, 1)]
+    kept = put_in_order(plan, given, axis, free, threads)
+    if kept.plan is plan:
         kept.compared = compared_share(plan, (left, right))
+    elif axis is not None:
+        kept.sweep = _sweep(plan, axis, kept.ready)
+    return kept
+
+
+def put_in_order(
+    plan: JoinPlan, sides: tuple[Given, Given], axis: Axis | None, which: Sequence[bool], threads: int
+) -> Arranged:
+    """Return both inputs, some sides in the order of an axis. The plan stays the same if no side can be ordered."""
+    ready = [None if axis is None or not which[s] else in_order(axis, s, sides[s], threads) for s in (0, 1)]
+    # The other side's order must not raise an error, and one rule applies to both.
+    erred = None in ready and any(r is not None and r.errs for r in ready)
+    left, right = (
+        side.batches(threads) if r is None or (erred and r.done != "runs") else (b for b, _ in r.rows)
+        for r, side in zip(ready, sides, strict=True)
+    )
+    ends, rows = (sides[0].source.ends, sides[1].source.ends), (sides[0].rows, sides[1].rows)
+    kept = Arranged(plan, (left, right), False, ends, rows)
+    if axis is None or erred:
         return kept
     spec, own = plan.spec, [(Order(n, descending=axis.descending),) for n in axis.nodes]
     orders = [own[s] if r is not None else spec.orders[s] for s, r in enumerate(ready)]
@@ -137,10 +147,6 @@ def arrange(
     kept.said = said_of(axis, ready)
     kept.copies = any(r is not None and r.done != "kept" for r in ready)
     kept.ready = ready[0], ready[1]
-    kept.sweep = _sweep(plan, axis, ready)
-    if kept.sweep is None:
-        given = [sides[s].batches(threads) if r is None else (b for b, _ in r.rows) for s, r in enumerate(ready)]
-        kept.batches = given[0], given[1]
     return kept
 
 
@@ -149,13 +155,13 @@ def _read_first(
 ) -> bool:
     """Return whether to read a side before an axis is chosen: a sample would read most of its row groups anyway."""
     source = sources[s]
-    if source.ranges is None or budget is not None or not _free(plan, sources, s):
+    if source.ranges is None or budget is not None or not is_free(plan, sources, s):
         return source.ends and source.ranges is None
     few = len(source.groups()) <= 2 * SEEN_GROUPS and (source.rows or 0) <= _FIRST_ROWS
-    return few and not any(_in_steps(source, s, a) for a in choices)
+    return few and not any(in_steps(source, s, a) for a in choices)
 
 
-def _in_steps(source: Source, s: int, axis: Axis) -> list[Step] | None:
+def in_steps(source: Source, s: int, axis: Axis) -> list[Step] | None:
     """Return the order in which row groups follow each other along an axis; None if they do not."""
     node = axis.nodes[s]
     if node.op != "column" or source.ranges is None:
@@ -176,14 +182,14 @@ def _only(plan: JoinPlan, s: int, source: Source, choices: list[Axis]) -> bool:
         return False
     a, b = choices[0].nodes
     band = any(t.left is a and t.right is b and t.lo is not None and t.hi is not None for t in plan.kernel_terms)
-    return band and _in_steps(source, s, choices[0]) is not None
+    return band and in_steps(source, s, choices[0]) is not None
 
 
 def in_order(axis: Axis, s: int, side: Given, threads: int) -> Ready:
     """Return the rows of a side in the order of an axis, read by row groups if these follow each other along it."""
     node, source = axis.nodes[s], side.source
     if side.table is None:
-        found = _in_steps(source, s, axis)
+        found = in_steps(source, s, axis)
         if found is not None:
             groups = [step.groups for step in found]
             tables = tables_of(source, groups, threads) if side.budget is None else map(source.of_groups, groups)
@@ -206,7 +212,7 @@ def _compared(plan: JoinPlan, s: int) -> list[str]:
     return list(dict.fromkeys(c.params[1] for c in columns_of(*nodes) if c.params[0] == SIDES[s]))
 
 
-def _sweep(plan: JoinPlan, axis: Axis, ready: list[Ready | None]) -> Sweep | None:
+def _sweep(plan: JoinPlan, axis: Axis, ready: tuple[Ready | None, Ready | None]) -> Sweep | None:
     left, right = ready
     if left is None or right is None:
         return None
@@ -289,7 +295,7 @@ def prospect(plan: JoinPlan, sources: tuple[Source | None, Source | None]) -> Pr
                 at = int(found.values[len(found.values) // 2])
                 middle[s] = ~at if axis.descending else at
     spec, axis = plan.spec, choices[0]
-    free = [_free(plan, known, s) for s in (0, 1)]
+    free = [is_free(plan, known, s) for s in (0, 1)]
     own = (Order(axis.nodes[0], descending=axis.descending),), (Order(axis.nodes[1], descending=axis.descending),)
     orders = own[0] if free[0] else spec.orders[0], own[1] if free[1] else spec.orders[1]
     sizes = [_size(s) for s, f in zip(known, free, strict=True) if f]
