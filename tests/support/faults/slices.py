@@ -29,6 +29,8 @@ SLICES = [
     Mutant("a slice of a stream emits the rows whose home is the slice before",
          "ivjoin/stream/threads/slice_joins.py",
          "start = 0 if p == self.cut.own else sum(piece.below(self.start) for piece in pieces)", "start = 0", _STREAMS),
+    Mutant("a slice of a stream is joined without its order", "ivjoin/stream/threads/slice_joins.py",
+         "if not follow(pieces):", "if not pieces:", _STREAMS),
     Mutant("a slice of a full join of streams lacks the rows that its last rows reach",
          "ivjoin/stream/threads/slice_joins.py", "reach = max([end, *(top + 1 for top in tops)])", "reach = end",
          _STREAMS),
