@@ -24,7 +24,6 @@ from ivjoin.operator.memory.budget import Budget
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import SIDES
-from ivjoin.shj.registers import I64_MAX, I64_MIN
 from ivjoin.stream.sort.axis import Axis, axes, best_axis, compared_share, sample
 from ivjoin.stream.sort.given import Given
 from ivjoin.stream.sort.ordered import Ordinals, Step, moves, of_steps, of_table, steps

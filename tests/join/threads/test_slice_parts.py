@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 from ivjoin.plan.cutting import Cut
-from ivjoin.stream.threads.pieces import I64_MAX, I64_MIN, Piece, follow
+from ivjoin.shj.registers import I64_MAX, I64_MIN
+from ivjoin.stream.threads.pieces import Piece, follow
 from ivjoin.stream.threads.slice_joins import Slice
 
 ENDS = np.array([I64_MIN, I64_MIN + 1, -1, 0, 1, 2**31, 2**53, 2**62, I64_MAX - 1, I64_MAX])
