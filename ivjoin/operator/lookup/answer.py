@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol
+from collections.abc import Iterator
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -13,12 +13,12 @@ from ivjoin.operator.lookup.aggregates.measure import Part
 from ivjoin.operator.lookup.aggregates.measures import measures
 from ivjoin.operator.lookup.aggregates.previous import previous_rows
 from ivjoin.operator.lookup.aggregates.reduce import Ranges
-from ivjoin.operator.lookup.aggregates.source import Picked, Source
+from ivjoin.operator.lookup.aggregates.source import Source
+from ivjoin.operator.lookup.pairs import true_pairs
 from ivjoin.operator.lookup.rows import Rows
 from ivjoin.operator.lookup.run import Pairs, Run, Term, order_of
 from ivjoin.operator.lookup.search import comes_in_order
 from ivjoin.operator.match.output import in_parts
-from ivjoin.operator.match.residual import holds
 from ivjoin.outer.jointype import JoinType
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.layout import RowLayout
@@ -42,10 +42,6 @@ class Stored(Protocol):
     order: tuple[Node, bool] | None
 
     axis: int | None  # sorts the right rows
-
-    @property
-    def n_ids(self) -> int:
-        """Return an upper bound of the ids of keys."""
 
     def decides(self) -> list[Node]: ...
 
@@ -152,11 +148,13 @@ class Answers:
             rows = rows.take(order)
         before = previous_rows(runs, rows, self._core.terms, self._core.axis) if self._previous else None
         for i, run in enumerate(runs):
-            whole = Source(run.rows, self._core.layouts[1], run.kept, self._core.order, self._in_order)
+            whole = self._source(run.rows, run.kept)
             if pairs is None:
                 found = [(whole, run.find(rows, self._core.terms).ranges)]
             else:
-                found = [self._decided(rows, whole, *pairs[i], nodes)]
+                here, there = true_pairs(nodes, self._core.layouts, rows, run.rows, *pairs[i])
+                ends = np.cumsum(np.bincount(here, minlength=n))
+                found = [(self._source(run.rows.take(there), {}), Ranges(np.append(0, ends[:-1]), ends))]
             if before is not None:
                 found.append((whole, before[i]))
             for source, ranges in found:
@@ -177,26 +175,8 @@ class Answers:
         back[order] = np.arange(n)
         return partners[back], [take(a, back, byte_width(a.type)) for a in made]
 
-    def _decided(
-        self, rows: Rows, source: Source, here: np.ndarray, there: np.ndarray, nodes: Sequence[Node]
-    ) -> tuple[Source, Ranges]:
-        """Reduce pairs of rows and places to those for which the rest of the condition is TRUE."""
-        if nodes and len(here):
-            true = holds(nodes, self._columns(rows, here, source, there), len(here))
-            here, there = here[true], there[true]
-        ends = np.cumsum(np.bincount(here, minlength=len(rows)))
-        return Picked(source, there), Ranges(np.concatenate(([0], ends[:-1])), ends)
-
-    def _columns(
-        self, rows: Rows, here: np.ndarray, source: Source, there: np.ndarray
-    ) -> Callable[[str, str], pa.Array]:
-        layout = self._core.layouts[0]
-
-        def column(side: str, name: str) -> pa.Array:
-            array = rows.column(layout.places[layout.index[name]]) if side == "left" else source.column(side, name)
-            return take(array, here if side == "left" else there, byte_width(array.type))
-
-        return column
+    def _source(self, rows: Rows, kept: dict[Any, Any]) -> Source:
+        return Source(rows, self._core.layouts[1], kept, self._core.order, self._in_order)
 
     def _left(self, rows: Rows) -> list[pa.Array]:
         columns = [rows.column(i) for i in self._places]

@@ -12,21 +12,20 @@ from ivjoin.errors import EvaluationError
 from ivjoin.expr.nodes import Node, sides_of
 from ivjoin.expr.ordinal import has_ordinal, ordinals
 from ivjoin.operator.lookup.answer import Answers, Stored
+from ivjoin.operator.lookup.pairs import Matches
 from ivjoin.operator.lookup.picks.trim import trim_of
 from ivjoin.operator.lookup.rows import Rows
 from ivjoin.operator.lookup.run import Pairs, Run
 from ivjoin.operator.lookup.tables.ordered import rises
 from ivjoin.operator.lookup.taken import Taken
 from ivjoin.operator.match.output import in_parts
-from ivjoin.operator.match.residual import holds
 from ivjoin.outer.emit import BatchRows, Emitter
 from ivjoin.outer.values import has_value
 from ivjoin.plan.layout import RowLayout
-from ivjoin.shj.arrow import bitmap, byte_width, counted, take, taken
-from ivjoin.shj.dictionaries import one_array
+from ivjoin.shj.arrow import bitmap, byte_width, counted, taken
 from ivjoin.shj.sorting import order_by_key
 
-__all__ = ["BestAnswers", "Looked", "PairColumns", "keys_of", "padded"]
+__all__ = ["BestAnswers", "Looked", "keys_of", "padded"]
 
 _FEW = 256  # pairs that are sorted at once
 _WAY_OUT = "; asof_join(direction='nearest') with how='left' or 'inner', without ties='all', takes any distance"
@@ -78,7 +77,7 @@ class BestAnswers(Answers):
     def look(self, rows: Rows, runs: list[Run]) -> Iterator[Looked]:
         """Yield rows in pieces, with their best matches."""
         for some, pairs in self.blocks(rows, runs):
-            found = Matches(self._core, some, runs, pairs or [], self._checks())
+            found = Matches(self._core.layouts, some, runs, pairs or [], self._checks())
             yield Looked(some, found, self.chosen(found))
 
     def _checks(self) -> list[Node]:
@@ -191,86 +190,6 @@ class Looked:
         out = np.full(len(self.rows), -1, dtype=np.int64)
         out[self.here] = self.chosen
         return out
-
-
-class Matches:
-    """The pairs of left rows and right rows of all runs for which the whole condition is TRUE."""
-
-    def __init__(
-        self, core: Stored, rows: Rows, runs: list[Run], pairs: list[Pairs], nodes: list[Node]
-    ) -> None:
-        self._rows, self._layouts = rows, core.layouts
-        self._stored: list[Rows] = []
-        self._there: list[np.ndarray] = []
-        heres = [np.zeros(0, dtype=np.int64)]
-        seqs = [np.zeros(0, dtype=np.int64)]
-        for run, (here, there) in zip(runs, pairs, strict=True):
-            if nodes and len(here):
-                true = holds(nodes, PairColumns(core.layouts, rows, here, run.rows, there), len(here))
-                here, there = here[true], there[true]
-            if len(here):
-                self._stored.append(run.rows)
-                self._there.append(there)
-                heres.append(here)
-                seqs.append(run.rows.seq[there])
-        self.here, self.seq = np.concatenate(heres), np.concatenate(seqs)
-        self._ends = np.cumsum([len(t) for t in self._there])
-        self._kept: dict[tuple[str, str], pa.Array] = {}
-
-    @property
-    def runs(self) -> int:
-        """Return how many runs have some of the pairs."""
-        return len(self._there)
-
-    def column(self, side: str, name: str) -> pa.Array:
-        if (side, name) not in self._kept:
-            if side == "left":
-                layout = self._layouts[0]
-                self._kept[side, name] = self._rows.some(layout.places[layout.index[name]], self.here)
-            else:
-                self._kept[side, name] = self.right(name, np.arange(len(self.here)))
-        return self._kept[side, name]
-
-    def axis(self, s: int, axis: int) -> np.ndarray:
-        if s == 0:
-            return self._rows.axes[axis].take(self.here)
-        parts = [rows.axes[axis].take(there) for rows, there in zip(self._stored, self._there, strict=True)]
-        return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
-
-    def right(self, name: str, at: np.ndarray) -> pa.Array:
-        """Return a right column for the pairs at these places : int64[m]."""
-        layout = self._layouts[1]
-        place = layout.places[layout.index[name]]
-        if not self._stored or not len(at):
-            return pa.nulls(0, layout.stored[place])
-        if len(self._stored) == 1:
-            return self._stored[0].some(place, self._there[0].take(at))
-        run = np.searchsorted(self._ends, at, side="right")
-        parts, places = [], []
-        for i, (rows, there) in enumerate(zip(self._stored, self._there, strict=True)):
-            mine = np.flatnonzero(run == i)
-            if len(mine):
-                parts.append(rows.some(place, there[at[mine] - (int(self._ends[i]) - len(there))]))
-                places.append(mine)
-        if len(parts) == 1:
-            return parts[0]
-        back = np.empty(len(at), dtype=np.int64)
-        back[np.concatenate(places)] = np.arange(len(at))
-        whole = one_array(parts)
-        return take(whole, back, byte_width(whole.type))
-
-
-class PairColumns:
-    """The columns of pairs of left rows and stored right rows, for an evaluation."""
-
-    def __init__(
-        self, layouts: tuple[RowLayout, RowLayout], rows: Rows, here: np.ndarray, stored: Rows, there: np.ndarray
-    ) -> None:
-        self._layouts, self._sides = layouts, {"left": (0, rows, here), "right": (1, stored, there)}
-
-    def __call__(self, side: str, name: str) -> pa.Array:
-        s, rows, at = self._sides[side]
-        return rows.some(self._layouts[s].places[self._layouts[s].index[name]], at)
 
 
 class StoredAt:

@@ -50,8 +50,10 @@ class Rows:
         if self.at is None and isinstance(array, pa.Array):
             return array
         if i not in self._gathered:
-            whole = array if isinstance(array, pa.Array) else _whole(array)
-            self._gathered[i] = whole if self.at is None else take(whole, self.at, byte_width(whole.type))
+            if self.at is None:
+                self._gathered[i] = _whole(array)
+            else:
+                self._gathered[i] = self.some(i, np.arange(len(self)))
         return self._gathered[i]
 
     def some(self, i: int, places: np.ndarray) -> pa.Array:

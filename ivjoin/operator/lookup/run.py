@@ -13,7 +13,6 @@ import pyarrow as pa
 from ivjoin.conditions.evaluate import Vector
 from ivjoin.errors import EvaluationError
 from ivjoin.operator.lookup.aggregates.reduce import DoubleSums, Ranges
-from ivjoin.operator.lookup.places import Places
 from ivjoin.operator.lookup.rows import Rows
 from ivjoin.operator.lookup.tables.ordered import rises
 from ivjoin.plan.cutting import shifted
@@ -23,11 +22,10 @@ from ivjoin.shj.sorting import order_by_key
 from ivjoin.shj.store.disk.backing import Files
 from ivjoin.shj.store.values.value_blocks import ValueBlocks
 
-__all__ = ["Found", "Pairs", "Run", "Spans", "Term", "order_of", "reach", "sorted_rows", "window"]
+__all__ = ["Found", "Pairs", "Run", "Term", "order_of", "reach", "sorted_rows", "window"]
 
 Pairs = tuple[np.ndarray, np.ndarray]  # numbers of left rows and places in a run, int64[p] each
-Spans = tuple[np.ndarray, np.ndarray, np.ndarray]  # for each left row a number; for each number the start and the stop
-_DENSE = 2  # up to so many key ids for each left row, the numbers are the ids
+_DENSE = 4  # a table of where the rows of each key start has at most so many entries for each row
 _SMALL = 1 << 16  # keys whose span is less than this are sorted by two bytes
 
 
@@ -118,7 +116,8 @@ class Run:
         self._starts = np.append(np.flatnonzero(new), len(kids))
         self._kids = kids[self._starts[:-1]]
         self._new = new
-        self._places: dict[int, Places | None] = {}
+        self._rises: dict[int, bool] = {}
+        self._table: np.ndarray | None = None
         self._blocks: dict[int, ValueBlocks] = {}
         self.kept: dict[Any, Any] = {}  # results of reductions of its columns
 
@@ -127,7 +126,7 @@ class Run:
 
     @property
     def nbytes(self) -> int:
-        made = sum(p.nbytes for p in [*self._places.values(), *self._blocks.values()] if p is not None)
+        made = sum(b.nbytes for b in self._blocks.values()) + (0 if self._table is None else self._table.nbytes)
         own = self._starts.nbytes + self._kids.nbytes + self._new.nbytes
         return self.rows.nbytes + own + made + sum(map(_bytes, [*self.kept.values()]))
 
@@ -139,77 +138,67 @@ class Run:
 
     def find(self, left: Rows, terms: Sequence[Term]) -> Found:
         """Return ranges with all matches of each left row, as narrow as the order of the run makes them."""
-        rank, there = self._ranked(left.kids)
-        lo, hi = self._starts[rank], self._starts[rank + 1]
+        lo, hi = self._spans(left.kids)
         rest = []
         by_axis: dict[int, list[Term]] = {}
         for t in terms:
             by_axis.setdefault(t.right, []).append(t)
         for axis, same in by_axis.items():
-            places = self._placed(axis)
-            if places is None:
+            if not self._in_order(axis):
                 rest += same
                 continue
             low, high = window(left, same)
-            a, b = places.find(rank, low, high)
-            lo, hi = np.maximum(lo, a), np.minimum(hi, b)
-        hi = np.where(there, np.maximum(lo, hi), lo)
+            if any(t.high is not None for t in same):
+                lo = self.place(axis, (lo, hi), low)
+            if any(t.low is not None for t in same):
+                hi = self.place(axis, (lo, hi), high, after=True)
+            hi = np.where(low > high, lo, hi)
         return Found(Ranges(lo, hi), rest)
 
-    def below(self, left: Rows, axis: int, low: np.ndarray) -> np.ndarray:
-        """Return the place of the last row below ``low`` with the key of each left row : int64[n]; -1 for no row.
+    def place(
+        self, axis: int, within: tuple[np.ndarray, np.ndarray], values: np.ndarray, after: bool = False
+    ) -> np.ndarray:
+        """Return where values belong on an axis within a range of each left row : int64[n]; ``after``: after equals.
 
-        The axis is the one that sorts the run; EvaluationError if it has an error for a row.
+        EvaluationError if the axis has an error for a row.
         """
-        places = self._placed(axis)
-        if places is None:
+        if not self._in_order(axis):
             raise EvaluationError(
                 "the right side of the window's condition has an error for a row; use try_add or TRY_CAST there"
             )
-        rank, there = self._ranked(left.kids)
-        none = low == I64_MIN
-        first, stop = places.find(rank, np.full(len(low), I64_MIN), np.where(none, low, low - 1))
-        first, stop = np.maximum(first, self._starts[rank]), np.minimum(stop, self._starts[rank + 1])
-        return np.where(there & (stop > first) & ~none, stop - 1, -1)
+        out = np.empty(len(values), dtype=np.int64)
+        grouped_kernels.place_within(
+            *map(np.ascontiguousarray, (*within, self.rows.axes[axis], values)), after, out
+        )
+        return out
+
+    def below(self, left: Rows, axis: int, low: np.ndarray) -> np.ndarray:
+        """Return the place of the last row below ``low`` with the key of each left row : int64[n]; -1 for no row."""
+        start, stop = self._spans(left.kids)
+        at = self.place(axis, (start, stop), low)
+        return np.where(at > start, at - 1, -1)
 
     def keys(self) -> tuple[np.ndarray, np.ndarray]:
         """Return where the rows of each key start, and how many there are : (int64[u], int64[u])."""
         return self._starts[:-1], np.diff(self._starts)
 
-    def one(self, left: Rows, bounds: tuple[np.ndarray, np.ndarray], last: bool, spans: Spans) -> np.ndarray:
-        """Return the place of the last row of each left row's key within bounds, or of the first one; -1 for none.
-
-        ``bounds`` : (int64[n], int64[n]) are closed, of the axis that sorts the run.
-        """
-        assert self.axis is not None
-        kids, starts, stops = spans
-        low, high = map(np.ascontiguousarray, bounds)
-        empty = low > high
-        if bool(empty.any()):
-            low, high = np.where(empty, I64_MAX, low), np.where(empty, I64_MIN, high)
-        out = np.empty(len(left), dtype=np.int64)
-        by, other, way = (high, low, grouped_kernels.DOWN) if last else (low, high, grouped_kernels.UP)
-        groups, by, numbers = order_by_key(kids, by, len(starts))
-        values = np.ascontiguousarray(self.rows.axes[self.axis])
-        grouped_kernels.meet_groups(groups, by, numbers, other, starts, stops, values, way, out)
-        return out
-
-    def spans(self, kids: np.ndarray, n_ids: int) -> Spans:
-        """Return where the rows of keys start and stop. Key ids are less than ``n_ids``."""
-        if n_ids <= _DENSE * len(kids):
-            sizes = np.zeros(n_ids + 1, dtype=np.int64)
-            sizes[self._kids + 1] = np.diff(self._starts)
-            ends = np.cumsum(sizes)
-            return kids, ends[:-1], ends[1:]
-        ids, kids = np.unique(kids, return_inverse=True)
-        rank, there = self._ranked(ids)
-        return kids, np.where(there, self._starts[rank], 0), np.where(there, self._starts[rank + 1], 0)
-
-    def _ranked(self, kids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the places of keys among those of the run : int64[n], and whether it has them : bool[n]."""
-        rank = np.searchsorted(self._kids, kids)
-        rank[rank == len(self._kids)] = 0
-        return rank, self._kids[rank] == kids if len(self._kids) else np.zeros(len(kids), dtype=bool)
+    def _spans(self, kids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return where the rows of each left row's key start and stop : (int64[n], int64[n])."""
+        if not len(self):
+            return np.zeros(len(kids), dtype=np.int64), np.zeros(len(kids), dtype=np.int64)
+        least, most = int(self._kids[0]), int(self._kids[-1])
+        if most - least < _DENSE * len(self) + _SMALL:
+            if self._table is None:
+                counts = np.zeros(most - least + 2, dtype=np.int64)
+                counts[self._kids - least + 1] = np.diff(self._starts)
+                self._table = np.cumsum(counts)
+            inside = (kids >= least) & (kids <= most)
+            at = np.where(inside, kids, least) - least
+            start = self._table.take(at)
+            return start, np.where(inside, self._table.take(at + 1), start)
+        at = np.minimum(np.searchsorted(self._kids, kids), len(self._kids) - 1)
+        start = self._starts.take(at)
+        return start, np.where(self._kids.take(at) == kids, self._starts.take(at + 1), start)
 
     def parts(self, most: int) -> Iterator[Run]:
         """Yield whole keys of the run, with about ``most`` rows together."""
@@ -276,16 +265,15 @@ class Run:
 
     def asks(self, terms: Sequence[Term]) -> bool:
         """Return whether some term remains to be checked for each pair."""
-        return any(self._placed(t.right) is None for t in terms)
+        return any(not self._in_order(t.right) for t in terms)
 
-    def _placed(self, axis: int) -> Places | None:
-        """Return the lookup of an axis; None if the rows are not in its order within each key, or some are null."""
-        if axis not in self._places:
+    def _in_order(self, axis: int) -> bool:
+        """Return whether the rows of each key rise by an axis, and all have a value there."""
+        if axis not in self._rises:
             values = self.rows.axes[axis]
             falls = values[1:] < values[:-1]
-            ordered = axis not in self.rows.absent and not bool((falls & ~self._new[1:]).any())
-            self._places[axis] = Places.of(values, self._starts, self._new) if ordered else None
-        return self._places[axis]
+            self._rises[axis] = axis not in self.rows.absent and not bool((falls & ~self._new[1:]).any())
+        return self._rises[axis]
 
 
 def _parts(kept: Any) -> Sequence[Any]:

@@ -42,10 +42,6 @@ class LookupState(Engine):
         self._previous = plan.spec.include_previous
         self._giving: list[Rows] = []  # left rows that are being emitted
 
-    @property
-    def n_ids(self) -> int:
-        return self.keys.n_ids
-
     def rows_held(self) -> tuple[int, int]:
         return len(self.left), len(self.right)
 

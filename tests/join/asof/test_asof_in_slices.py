@@ -11,7 +11,7 @@ import pytest
 from drivers.picked_tables import check, in_small_slices
 
 import ivjoin
-from ivjoin.shj.kernels.lookup import grouped_kernels, lookup_kernels
+from ivjoin.shj.kernels.lookup import lookup_kernels
 from ivjoin.shj.kernels.slices import place_kernels
 
 
@@ -82,17 +82,3 @@ def test_a_right_side_in_many_pieces(direction: Any) -> None:
         got = ivjoin.asof_join(left, batches, on="t", by="k", direction=direction, batch_size=size).read_all()
         columns = ["id", "t_right", "said"]
         assert got.select(columns).equals(whole.select(columns))
-
-
-def test_a_limit_includes_its_own_value() -> None:
-    groups, rows = np.array([0, 2]), np.array([0, 1])
-    starts, stops, values = np.array([0]), np.array([3]), np.array([1, 5, 9])
-    ends = np.full(2, -(2**63)), np.array([5, 9])
-    for mode, by, others, want in (
-        (grouped_kernels.DOWN, np.array([5, 7]), ends[0], [1, 1]),
-        (grouped_kernels.UP, np.array([5, 6]), ends[1], [1, 2]),
-        (grouped_kernels.UP, np.array([2, 6]), np.array([4, 8]), [-1, -1]),
-    ):
-        out = np.empty(2, dtype=np.int64)
-        grouped_kernels.meet_groups(groups, by, rows, others, starts, stops, values, mode, out)
-        assert out.tolist() == want

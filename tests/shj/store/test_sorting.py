@@ -76,11 +76,17 @@ def test_values_by_key(kids: np.ndarray, values: np.ndarray) -> None:
 def test_where_values_go(seed: int) -> None:
     rng = np.random.default_rng(seed)
     for n, m, wide in zip(*(rng.choice(c, 20) for c in ((0, 1, 7, 300), (1, 5, 300), (2, 50, 2**40))), strict=True):
-        values, given = np.sort(rng.integers(-wide, wide, n)), rng.integers(-wide - 2, wide + 2, m)
+        edges = np.append(np.sort(rng.integers(0, n + 1, 3)), n)  # of four keys
+        values = np.concatenate([np.sort(part) for part in np.split(rng.integers(-wide, wide, n), edges[:-1])])
+        given, kids = rng.integers(-wide - 2, wide + 2, m), rng.integers(0, 4, m)
         given[rng.random(m) < 0.1] = rng.choice([LEAST, MOST])
         if seed % 3:
-            given.sort()
+            kids.sort()
+            given = given[np.lexsort((given, kids))] if seed % 2 else np.sort(given)
+        starts, stops = np.append(0, edges[:-1])[kids], edges[kids]
+        stops = np.where(rng.random(m) < 0.1, rng.integers(starts, stops + 1), stops)
         for after, side in ((0, "left"), (1, "right")):
             out = np.empty(m, dtype=np.int64)
-            grouped_kernels.place_rising(values, given, after, out)
-            assert (out == np.searchsorted(values, given, side=side)).all()  # type: ignore[call-overload]
+            grouped_kernels.place_within(starts, stops, values, given, after, out)
+            for a, b, x, at in zip(starts, stops, given, out, strict=True):
+                assert at == a + np.searchsorted(values[a:b], x, side=side)  # type: ignore[call-overload]

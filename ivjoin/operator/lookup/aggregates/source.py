@@ -16,7 +16,7 @@ from ivjoin.outer.values import has_value, plain_array
 from ivjoin.plan.layout import RowLayout
 from ivjoin.shj.arrow import byte_width, counted, take
 
-__all__ = ["Picked", "Source"]
+__all__ = ["Source"]
 
 
 class Source:
@@ -100,49 +100,6 @@ def _places(order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order))
     return rank, order
-
-
-class Picked(Source):
-    """Rows of a source at places : int64[n], in the order of the places."""
-
-    def __init__(self, whole: Source, at: np.ndarray) -> None:
-        super().__init__(whole._rows, whole._layout, {}, whole.order, whole.in_order)
-        self._whole, self._at = whole, at
-
-    def __len__(self) -> int:
-        return len(self._at)
-
-    def vector(self, node: Node) -> Vector:
-        def made() -> Vector:
-            v, at = self._whole.vector(node), self._at
-            values = v.values.take(at) if isinstance(v.values, np.ndarray) else _taken(v.values, at)
-            return Vector(values, *(None if marks is None else marks.take(at) for marks in (v.valid, v.error)))
-
-        found: Vector = self.once(("vector", node), made)
-        return found
-
-    def array(self, node: Node) -> pa.Array:
-        return self.once(("array", node), lambda: _taken(self._whole.array(node), self._at))
-
-    def some(self, node: Node, at: np.ndarray) -> pa.Array:
-        return self._whole.some(node, self._at.take(at))
-
-    def why(self, node: Node, row: int) -> str:
-        return self._whole.why(node, int(self._at[row]))
-
-    @property
-    def seq(self) -> np.ndarray:
-        return self._whole.seq[self._at]
-
-    def ranks(self) -> tuple[np.ndarray, np.ndarray]:
-        return self.once("ranks", lambda: _again(self._whole.ranks()[0][self._at]))
-
-    def value_ranks(self, node: Node) -> tuple[np.ndarray, np.ndarray]:
-        return self.once(("value ranks", node), lambda: _again(self._whole.value_ranks(node)[0][self._at]))
-
-
-def _again(ranks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    return _places(np.argsort(ranks, kind="stable"))
 
 
 def _taken(array: pa.Array, at: np.ndarray) -> pa.Array:

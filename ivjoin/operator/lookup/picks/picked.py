@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -10,16 +10,14 @@ from ivjoin.conditions.evaluate import evaluate
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import NAN_ORDINAL
 from ivjoin.operator.lookup.aggregates.reduce import Ranges, spread, tree_of
-from ivjoin.operator.lookup.aggregates.source import Source
 from ivjoin.operator.lookup.answer import Stored
-from ivjoin.operator.lookup.best import BestAnswers, Matches, PairColumns, keys_of
-from ivjoin.operator.lookup.picks.distance import compared, distance_keys
+from ivjoin.operator.lookup.best import BestAnswers, keys_of
+from ivjoin.operator.lookup.pairs import Matches, pair_columns, true_pairs
+from ivjoin.operator.lookup.picks.distance import distance_keys
 from ivjoin.operator.lookup.picks.trim import middle_of
 from ivjoin.operator.lookup.rows import Rows
-from ivjoin.operator.lookup.run import Found, Pairs, Run, reach, window
-from ivjoin.operator.match.residual import holds
+from ivjoin.operator.lookup.run import Found, Pairs, Run, reach
 from ivjoin.plan.picking.pick import Picking, picking_of
-from ivjoin.shj.registers import I64_MAX
 
 __all__ = ["PickedAnswers"]
 
@@ -42,11 +40,6 @@ class PickedAnswers(BestAnswers):
         self._own = plan.axis(1, pick.by[0])
         near = self._picking.near
         self._far = self._picking.place.type.kind == "float"
-        # Whether a range of the axis that sorts runs has all matches, and any of equal ones may be taken.
-        axis = self._core.axis
-        self._plain = axis is not None and axis == self._own == self.place and len(pick.by) == 1 and all(
-            t.right == axis for t in self._core.terms
-        )
         self.near = None if near is None else plan.axis(0, near)
 
     def _checks(self) -> list[Node]:
@@ -80,10 +73,6 @@ class PickedAnswers(BestAnswers):
     def _pairs(self, run: Run, rows: Rows, most: int) -> tuple[Pairs, int]:
         terms, nodes = self._core.terms, self._core.decides()
         along = self._own is not None and run.axis == self._own
-        if self._plain and not nodes and len(run) and not rows.absent and not run.rows.absent:
-            at = self._one(run, rows)
-            here = np.flatnonzero(at >= 0)
-            return (here, at[here]), len(rows)
         found = run.find(rows, terms)
         if not nodes and not found.rest:
             by_rank = self._ranked if self.near is None else None  # distances depend on the left row
@@ -93,7 +82,7 @@ class PickedAnswers(BestAnswers):
         if found.rest:  # few rows may match, none of them near an end of the range
             (here, there), done = run.pairs(rows, found, most)
             if done == len(rows):
-                return self._true(run, rows, here, there, nodes), done
+                return self._true(run, rows, (here, there)), done
         r = found.ranges
         parts = []
         if self.near is None:
@@ -111,55 +100,22 @@ class PickedAnswers(BestAnswers):
         order = np.argsort(here, kind="stable")
         return (here[order], there[order]), len(rows)
 
-    def _one(self, run: Run, rows: Rows) -> np.ndarray:
-        """Return the place of each left row's best row, or -1, if a range of the value that picks has all matches."""
-        known = None if bool((rows.kids >= 0).all()) else np.flatnonzero(rows.kids >= 0)
-        left = rows if known is None else rows.take(known)
-        low, high = window(left, self._core.terms)
-        spans = run.spans(left.kids, self._core.n_ids)
-        if self.near is None:
-            out = run.one(left, (low, high), self._pick.which == "last", spans)
-        else:
-            x = left.axes[self.near]
-            values = run.rows.axes[run.axis]  # type: ignore[index]
-            start, stop = (ends.take(spans[0]) for ends in spans[1:])
-            probe = np.maximum(np.where(x > high, np.minimum(high, I64_MAX - 1) + 1, x), low)
-            after = run.one(left, (probe, np.full(len(left), I64_MAX)), False, spans)
-            before = np.where(after < 0, stop, after) - 1
-            one, other = values.take(before, mode="clip"), values.take(after, mode="clip")
-            no_one = (before < start) | (one < low) | (one > high)
-            no_other = (after < 0) | (other < low) | (other > high)
-            nearer = no_one | (compared(x, other, one, self._picking.place.type) < 0)
-            out = np.where(nearer & ~no_other, after, np.where(no_one, -1, before))
-            if self._far:  # all numbers are equally far from an infinity: the first one, if none is equal
-                far = (x >= NAN_ORDINAL - 1) & (out >= 0)
-                far[far] = values.take(out[far]) != x[far]
-                out = np.where(far, run.one(left, (low, high), False, spans), out)
-        if known is None:
-            return out
-        every = np.full(len(rows), -1, dtype=np.int64)
-        every[known] = out
-        return every
-
     def ranks(self, run: Run) -> np.ndarray:
         """Return int64[n] that rise from the worst row of a run to the best one by the expressions that pick."""
         def made() -> np.ndarray:
             every, layouts = np.arange(len(run)), self._core.layouts
-            columns = PairColumns(layouts, run.rows, every, run.rows, every)
+            columns = pair_columns(layouts, run.rows, run.rows, every, every)
             vectors = evaluate(self._pick.by, columns, len(run))
             keys = keys_of(vectors, self._pick.by, self._pick.which == "last")
             out = np.empty(len(run), dtype=np.int64)
             out[np.lexsort((run.rows.seq, *keys[::-1]))[::-1]] = np.arange(len(run))
             return out
 
-        return self._source(run).once("ranks of a pick", made)
-
-    def _source(self, run: Run) -> Source:
-        return Source(run.rows, self._core.layouts[1], run.kept, None, True)
+        return self._source(run.rows, run.kept).once("ranks of a pick", made)
 
     def _ranked(self, run: Run, _: Rows, r: Ranges) -> Ranges:
         """Return the place of the best row of each range, by the greatest of the ranks within it."""
-        ranks, source = self.ranks(run), self._source(run)
+        ranks, source = self.ranks(run), self._source(run.rows, run.kept)
         order = source.once("order of a pick", lambda: np.argsort(ranks))
         best = r.reduce(
             np.maximum, np.append(ranks, -1), np.int64(-1),
@@ -171,14 +127,14 @@ class PickedAnswers(BestAnswers):
 
     def _first_true(self, run: Run, rows: Rows, found: Found, r: Ranges, last: bool) -> Pairs:
         """Return the first pairs of each range, or the last ones, until the whole condition is TRUE for one of them."""
-        nodes, ties = self._core.decides(), len(self._pick.by) > 1 and len(run) > 0
+        ties = len(self._pick.by) > 1 and len(run) > 0
         start, stop = run.same() if ties else (None, None)
         lo, hi = r.lo.copy(), r.hi.copy()
         live, tries, before = np.flatnonzero(hi > lo), _FIRST_TRIES, len(rows)
         heres, theres = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
 
         def add(here: np.ndarray, there: np.ndarray) -> np.ndarray:
-            here, there = self._true(run, rows, *run.within(rows, found.rest, here, there), nodes)
+            here, there = self._true(run, rows, run.within(rows, found.rest, here, there))
             if not ties and len(here):  # one for each left row
                 edge = np.concatenate((here[1:] != here[:-1], [True])) if last else np.concatenate(
                     ([True], here[1:] != here[:-1])
@@ -222,8 +178,5 @@ class PickedAnswers(BestAnswers):
             yield live[here], there
             live = live[done:]
 
-    def _true(self, run: Run, rows: Rows, here: np.ndarray, there: np.ndarray, nodes: Sequence[Node]) -> Pairs:
-        if nodes and len(here):
-            true = holds(nodes, PairColumns(self._core.layouts, rows, here, run.rows, there), len(here))
-            here, there = here[true], there[true]
-        return here, there
+    def _true(self, run: Run, rows: Rows, pairs: Pairs) -> Pairs:
+        return true_pairs(self._core.decides(), self._core.layouts, rows, run.rows, *pairs)

@@ -85,7 +85,6 @@ def _around(run: Run, rows: Rows, line: int, r: Ranges, k: int, ties: bool, roun
         return r
     assert run.axis is not None
     middle = middle_of(run, rows, line, run.axis, r)
-    # The place is 0 where no row is below, and ranges start where their key does.
     lo, hi = np.maximum(r.lo, middle - k), np.minimum(r.hi, middle + k)
     if ties:
         start, stop = run.same()
@@ -132,7 +131,7 @@ def middle_of(run: Run, rows: Rows, line: int, axis: int, r: Ranges) -> np.ndarr
 
     Values at the lower end of int64 count as below it: the last of them is the nearest, if they lie beyond that end.
     """
-    return np.clip(run.below(rows, axis, np.maximum(rows.axes[line], I64_MIN + 1)) + 1, r.lo, r.hi)
+    return run.place(axis, (r.lo, r.hi), np.maximum(rows.axes[line], I64_MIN + 1))
 
 
 def _nearest(run: Run, rows: Rows, axes: tuple[int, int], r: Ranges, ties: bool, far: bool) -> Ranges:

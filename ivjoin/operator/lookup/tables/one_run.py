@@ -46,7 +46,7 @@ class OneRun:
         mine, theirs = sides[0].rows, sides[1].rows
         ids, kids = KeyIds.of((mine.kids, None), (theirs.kids, None), keys)
         left_kids, right_kids = (k - ids.least for k in kids) if ids.least else kids
-        self.n_ids = n_ids = ids.n_ids
+        n_ids = ids.n_ids
         if right is not None and (n_ids > 1 or right.order is None or not len(right) == len(theirs) == len(right.keys)):
             right = None
         run = self._sorted(1, theirs, right_kids, n_ids, self.axis, batches[1], right)

@@ -6,9 +6,7 @@ import numpy as np
 
 from ivjoin.shj.kernels.compiling import I8, IN1, IO1, IO1_I4, VOID, compiled, inner
 
-__all__ = ["DIGITS", "DOWN", "UP", "group_values", "meet_groups", "place_rising", "sort_groups", "sort_rows"]
-
-DOWN, UP = 0, 1  # whether the last or the first row within bounds is found
+__all__ = ["DIGITS", "group_values", "place_within", "sort_groups", "sort_rows"]
 
 _FEW = 24  # up to this number of rows, a key or a bucket is sorted by insertion
 _NEAR = 1 << 15  # up to this number of rows, a key is sorted by buckets, which fit the processor's cache
@@ -178,54 +176,32 @@ def sort_groups(starts, keys, rows, other_keys, other_rows, counts):
             _by_digits(keys, rows, a, b, least, span, other_keys, other_rows, counts)
 
 
-@compiled(VOID(IN1, IN1, IN1, IN1, IN1, IN1, IN1, I8, IO1))
-def meet_groups(groups, by, rows, others, starts, stops, values, mode, out):
-    """Find for each row the last place of its key whose value lies within two limits; with UP the first; -1 if none.
+@compiled(VOID(IN1, IN1, IN1, IN1, I8, IO1))
+def place_within(starts, stops, values, given, after, out):
+    """Return where given values would be inserted among values that rise from a start to a stop.
 
-    groups : int64[keys + 1], where each key's rows begin in ``by`` and ``rows``
-    by, rows : int64[n], by key and rising: the upper limit (with UP the lower limit), and row numbers
-    others, out : int64[rows], the other limit and the place, by row number
-    starts, stops : int64[keys], where each key's rows begin and end in ``values``
-    values : int64[m], by key and rising
+    starts, stops, given, out : int64[n]; before equal values, or ``after`` them
+    values : int64[m]
+    A search begins where the last one ended if it can, and doubles its steps (Bentley and Yao 1976).
     """
-    for k in range(groups.shape[0] - 1):
-        start = starts[k]
-        end = stops[k]
-        at = start  # all values before it are below the limit (with UP), or not above it
-        for j in range(groups[k], groups[k + 1]):
-            limit = by[j]
-            row = rows[j]
-            if mode == UP:
-                while at < end and values[at] < limit:
-                    at += 1
-                out[row] = at if at < end and values[at] <= others[row] else -1
-            else:
-                while at < end and values[at] <= limit:
-                    at += 1
-                out[row] = at - 1 if at > start and values[at - 1] >= others[row] else -1
-
-
-@compiled(VOID(IN1, IN1, I8, IO1))
-def place_rising(values, given, after, out):
-    """Return where given values would be inserted among rising ``values``: before equal ones, or ``after`` them.
-
-    Each search starts where the last one ended and doubles its steps (Bentley and Yao 1976), fast if given values rise.
-    """
-    n = values.shape[0]
-    at = np.int64(0)
     last = np.int64(0)
+    start = np.int64(-1)
+    at = np.int64(0)
     for i in range(given.shape[0]):
         value = given[i]
-        if i == 0 or value < last:
-            at = np.int64(0)
+        if starts[i] != start or value < last:
+            at = starts[i]
+        start = starts[i]
         last = value
+        stop = stops[i]
+        at = min(at, stop)
         step = np.int64(1)
         high = at
-        while high < n and (values[high] < value or (after != 0 and values[high] == value)):
+        while high < stop and (values[high] < value or (after != 0 and values[high] == value)):
             at = high + 1
             high += step
             step *= 2
-        high = min(high, n)
+        high = min(high, stop)
         while at < high:
             middle = (at + high) >> 1
             if values[middle] < value or (after != 0 and values[middle] == value):
