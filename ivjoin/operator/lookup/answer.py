@@ -16,7 +16,7 @@ from ivjoin.operator.lookup.aggregates.reduce import Ranges
 from ivjoin.operator.lookup.aggregates.source import Source
 from ivjoin.operator.lookup.pairs import true_pairs
 from ivjoin.operator.lookup.rows import Rows
-from ivjoin.operator.lookup.run import Pairs, Run, Term, order_of
+from ivjoin.operator.lookup.run import Pairs, Run, Term
 from ivjoin.operator.lookup.search import comes_in_order
 from ivjoin.operator.match.output import in_parts
 from ivjoin.outer.jointype import JoinType
@@ -82,11 +82,6 @@ class Answers:
                     if batch.num_rows:
                         yield batch
 
-    def _order(self, rows: Rows) -> np.ndarray | None:
-        """Return the order of rows by key and axis, so that a lookup goes through a run once; None if they have it."""
-        by = next((t.left for t in self._core.terms if t.right == self._core.axis), None)
-        return order_of(rows.kids, None if by is None else rows.axes[by])
-
     def blocks(self, rows: Rows, runs: list[Run]) -> Iterator[tuple[Rows, list[Pairs] | None]]:
         """Yield rows in pieces whose pairs can be decided at once, with their pairs in each run."""
         if not self._asks(runs):
@@ -104,11 +99,7 @@ class Answers:
 
     def _parts(self, rows: Rows, runs: list[Run]) -> Iterator[slice]:
         """Yield parts of rows whose lists can be made at once."""
-        order = self._order(rows)
-        some = rows if order is None else rows.take(order)
-        sizes = sum((run.find(some, self._core.terms).ranges.sizes for run in runs), np.zeros(len(rows), np.int64))
-        if order is not None:
-            sizes[order] = sizes.copy()
+        sizes = sum((run.find(rows, self._core.terms).ranges.sizes for run in runs), np.zeros(len(rows), np.int64))
         yield from parts_within(sizes, MOST_PAIRS)
 
     def _pairs(self, run: Run, rows: Rows, most: int) -> tuple[Pairs, int]:
@@ -143,9 +134,6 @@ class Answers:
         partners = np.zeros(n, dtype=np.int64)
         parts: list[Part] | None = None
         nodes = self._core.decides()
-        order = self._order(rows) if pairs is None else None
-        if order is not None:
-            rows = rows.take(order)
         before = previous_rows(runs, rows, self._core.terms, self._core.axis) if self._previous else None
         for i, run in enumerate(runs):
             whole = self._source(run.rows, run.kept)
@@ -168,12 +156,7 @@ class Answers:
                     parts = [m.joined(a, b) for m, a, b in zip(self._measures, parts, more, strict=True)]
         if parts is None:
             return partners, self._nothing(n)
-        made = [m.finish(p) for m, p in zip(self._measures, parts, strict=True)]
-        if order is None:
-            return partners, made
-        back = np.empty(n, dtype=np.int64)  # the place of each given row
-        back[order] = np.arange(n)
-        return partners[back], [take(a, back, byte_width(a.type)) for a in made]
+        return partners, [m.finish(p) for m, p in zip(self._measures, parts, strict=True)]
 
     def _source(self, rows: Rows, kept: dict[Any, Any]) -> Source:
         return Source(rows, self._core.layouts[1], kept, self._core.order, self._in_order)
