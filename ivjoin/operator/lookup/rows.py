@@ -50,10 +50,11 @@ class Rows:
         if self.at is None and isinstance(array, pa.Array):
             return array
         if i not in self._gathered:
-            if self.at is None:
-                self._gathered[i] = _whole(array)
-            else:
+            if self.at is not None and self.filed:
                 self._gathered[i] = self.some(i, np.arange(len(self)))
+            else:
+                whole = array if isinstance(array, pa.Array) else _whole(array)
+                self._gathered[i] = whole if self.at is None else take(whole, self.at, byte_width(whole.type))
         return self._gathered[i]
 
     def some(self, i: int, places: np.ndarray) -> pa.Array:

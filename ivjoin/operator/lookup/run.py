@@ -22,11 +22,10 @@ from ivjoin.shj.sorting import order_by_key
 from ivjoin.shj.store.disk.backing import Files
 from ivjoin.shj.store.values.value_blocks import ValueBlocks
 
-__all__ = ["Found", "Pairs", "Run", "Term", "order_of", "reach", "sorted_rows", "window"]
+__all__ = ["Found", "Pairs", "Run", "Term", "reach", "sorted_rows", "window"]
 
 Pairs = tuple[np.ndarray, np.ndarray]  # numbers of left rows and places in a run, int64[p] each
-_DENSE = 4  # a table of where the rows of each key start has at most so many entries for each row
-_SMALL = 1 << 16  # keys whose span is less than this are sorted by two bytes
+_DENSE, _SMALL = 4, 1024  # a table of where the rows of each key start has so many entries for each row, and more
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,32 +74,17 @@ def window(rows: Rows, terms: Sequence[Term]) -> tuple[np.ndarray, np.ndarray]:
     return low, high
 
 
-def sorted_rows(rows: Rows, axis: int | None, n_ids: int = 0) -> Rows:
-    """Return rows sorted by key, then by an axis, then by arrival. ``n_ids``: if given, all keys are less."""
+def sorted_rows(rows: Rows, axis: int | None) -> Rows:
+    """Return rows sorted by key, then by an axis, then by arrival."""
     came = None if rises(rows.seq) else np.argsort(rows.seq, kind="stable")
-    kids = rows.kids if came is None else rows.kids.take(came)
-    values = None if axis is None else rows.axes[axis] if came is None else rows.axes[axis].take(came)
-    if n_ids > 1 and values is not None and n_ids <= 4 * len(rows) + 1024:
-        index: np.ndarray | None = order_by_key(kids, values, n_ids)[2]
-    else:
-        index = order_of(kids, values)
-    if came is not None:
-        index = came if index is None else came.take(index)
-    return rows if index is None else rows.take(index)
-
-
-def order_of(kids: np.ndarray, values: np.ndarray | None) -> np.ndarray | None:
-    """Return int64[n] that sorts stably by key, then by a value; None if the rows are sorted."""
-    index: np.ndarray | None = None
-    if values is not None and not rises(values):
-        index = np.argsort(values, kind="stable")
-        kids = kids[index]
-    if not rises(kids):
-        least, most = int(kids.min()), int(kids.max())
-        near = kids - least if most - least < _SMALL else None
-        order = np.argsort(kids if near is None else near.astype(np.uint16), kind="stable")
-        index = order if index is None else index[order]
-    return index
+    some = rows if came is None else rows.take(came)
+    kids = some.kids
+    values = np.zeros(len(some), dtype=np.int64) if axis is None else some.axes[axis]
+    if not len(some) or (rises(kids) and (axis is None or (kids[0] == kids[-1] and rises(values)))):
+        return some
+    least, most = int(kids.min()), int(kids.max())
+    near = most - least < _DENSE * len(some) + _SMALL
+    return some.take(order_by_key(kids - least, values, most - least + 1)[2] if near else np.lexsort((values, kids)))
 
 
 class Run:

@@ -131,7 +131,6 @@ class LookupState(Engine):
     def read_again(self) -> None:
         """Evaluate the stored rows again for other keys or axes."""
         self.keys = key_table(self.plan)
-        self.right.keys = self.keys if self.right.keys is not None else None
         self.left.keep([self._stored_rows(0, rows.columns, rows.seq) for rows in self.left.chunks])
         self.right.replace(lambda rows: self._stored_rows(1, rows.columns, rows.seq))
 

@@ -12,7 +12,6 @@ from ivjoin.operator.lookup.run import Run, Term, sorted_rows
 from ivjoin.plan.cutting import shifted
 from ivjoin.shj.registers import I64_MAX, I64_MIN
 from ivjoin.shj.store.disk.backing import Files
-from ivjoin.shj.store.keys import KeyTable
 
 __all__ = ["Bounds", "LeftRows", "RightRows", "Waiting", "dead_rows", "spill", "split"]
 
@@ -98,7 +97,6 @@ class RightRows:
     def __init__(self, axis: int | None) -> None:
         self.runs: list[Run] = []
         self._axis = axis
-        self.keys: KeyTable | None = None  # the table of the key ids, if they are small numbers
         self._fresh: list[Rows] = []  # not part of a run yet
         self.evicted: list[Rows] | None = None  # where evicted rows go, if they may still be emitted
 
@@ -136,10 +134,9 @@ class RightRows:
 
     def _run(self, parts: list[Rows]) -> Run:
         """Return one run of parts. The list is emptied, so that their rows are freed before the sort."""
-        n_ids = 0 if self.keys is None else self.keys.n_ids
         rows = joined(parts)
         parts.clear()
-        rows = sorted_rows(rows, self._axis, n_ids)
+        rows = sorted_rows(rows, self._axis)
         return Run(rows, self._axis)
 
     def clear(self) -> None:

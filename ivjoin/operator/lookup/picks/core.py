@@ -50,7 +50,6 @@ class PickedCore(LookupCore):
         """Find the compared axes again, after the plan's axes have changed."""
         self._picked.learn()
         self._early = Early(self.plan, self.bounder)
-        self.right.keys = self.keys
         self._thinning = Thinning(self.plan, self.bounder, self._picked.ranks)
         for rows in self.right.each():
             self._early.came(rows)
