@@ -14,7 +14,7 @@ from ivjoin.errors import EvaluationError, came
 from ivjoin.expr import build
 from ivjoin.expr.types import Type, from_arrow
 from ivjoin.outer.values import plain_array
-from ivjoin.shj.arrow import take
+from ivjoin.shj.arrow import bitmap, fixed_array, fixed_view, take, taken
 from ivjoin.shj.plain import from_plain, nulls, plain_type, to_plain
 from ivjoin.shj.store.rows.side import SideStore
 
@@ -29,21 +29,31 @@ class Rows(Protocol):
 
 
 class BatchRows:
-    """Rows of a batch, all of them or those at ``index`` : int64[n]."""
+    """Rows of a batch, all of them or those at ``index`` : int32[n] or int64[n]; -1 is a row of nulls."""
 
-    __slots__ = ("_batch", "_index", "_widths")
+    __slots__ = ("_batch", "_index", "_there", "_widths")
 
     def __init__(self, batch: pa.RecordBatch, index: np.ndarray | None, widths: Sequence[int | None]) -> None:
         self._batch = batch
         self._index = index
+        there = None if index is None else index >= 0
+        self._there = None if there is None or there.all() else there
         self._widths = widths
 
     def __len__(self) -> int:
         return self._batch.num_rows if self._index is None else len(self._index)
 
     def column(self, index: int) -> pa.Array:
-        column = self._batch.column(index)
-        return column if self._index is None else take(column, self._index, self._widths[index])
+        column, width = self._batch.column(index), self._widths[index]
+        if self._index is None:
+            return column
+        if self._there is None:
+            return take(column, self._index, width)
+        if width is not None and not column.null_count and len(column):
+            values = fixed_view(column, width).take(self._index, axis=0, mode="clip")
+            return fixed_array(values, self._there, column.type)
+        buffers = [bitmap(self._there), pa.py_buffer(self._index)]
+        return taken(column, pa.Array.from_buffers(pa.from_numpy_dtype(self._index.dtype), len(self), buffers))
 
 
 class StoredRows:

@@ -26,12 +26,12 @@ from ivjoin.operator.match.values import prepare
 from ivjoin.operator.sources import SideSources, side_sources
 from ivjoin.operator.state import State
 from ivjoin.operator.tables import join_fields, output_table
-from ivjoin.outer.emit import Emitter
+from ivjoin.outer.emit import BatchRows, Emitter
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.layout import row_layouts
 from ivjoin.plan.spec import SIDES
 from ivjoin.shj import registers as at
-from ivjoin.shj.arrow import bitmap, take, taken
+from ivjoin.shj.arrow import take
 from ivjoin.shj.kernels.memory import address_of as address
 from ivjoin.shj.kernels.memory import release_struct
 from ivjoin.shj.kernels.slices import slice_join, slice_keys
@@ -39,7 +39,7 @@ from ivjoin.shj.plain import in_few_batches, rows_at
 from ivjoin.shj.store.account import Account
 from ivjoin.shj.store.keys import ByteKeys, KeyTable, WordKeys
 
-__all__ = ["BatchRows", "Part", "Whole"]
+__all__ = ["Part", "Whole"]
 
 _MOST_PAIRS, _LEAST_PAIRS = 1 << 16, 1 << 10  # candidates at once
 _BEHIND = 8  # entries that the kernels may read past the last one
@@ -311,23 +311,3 @@ class Whole:
         order[np.concatenate((np.flatnonzero(there), np.flatnonzero(~there)))] = np.arange(len(rows))
         one = in_few_batches([part for part in parts if part.num_rows])
         return [rows_at(one[0], order)] if len(one) == 1 else one
-
-
-class BatchRows:
-    """Rows of a batch at places; -1 is a row of nulls."""
-
-    __slots__ = ("_batch", "_index", "_widths")
-
-    def __init__(self, batch: pa.RecordBatch, index: np.ndarray, widths: Sequence[int | None]) -> None:
-        self._batch, self._index, self._widths = batch, index, widths
-
-    def __len__(self) -> int:
-        return len(self._index)
-
-    def column(self, index: int) -> pa.Array:
-        there = self._index >= 0
-        array = self._batch.column(index)
-        if there.all():
-            return take(array, self._index, self._widths[index])
-        buffers = [bitmap(there), pa.py_buffer(self._index)]
-        return taken(array, pa.Array.from_buffers(pa.int32(), len(there), buffers, int(len(there) - there.sum())))

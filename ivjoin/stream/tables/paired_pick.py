@@ -32,7 +32,7 @@ from ivjoin.shj.store.keys import KeyTable
 from ivjoin.stream.sort.axis import candidate_pairs, sample
 from ivjoin.stream.sort.dealing import order_of
 from ivjoin.stream.sources.inputs import Source
-from ivjoin.stream.tables.table_lookup import OUT_ROWS, MatchedRows, MatchedTables, opened, parts_of
+from ivjoin.stream.tables.table_lookup import OUT_ROWS, MatchedTables, opened, parts_of
 from ivjoin.stream.tables.table_rows import TableRows
 from ivjoin.stream.tables.table_sides import evaluated_sides
 from ivjoin.stream.workers import each
@@ -84,12 +84,12 @@ class BestOfTables(MatchedTables):
         grouped_kernels.group_values(left, right, starts, grouped, order)
         right = grouped.astype(np.int32)
         self._metrics.state_bytes = self._metrics.peak_state_bytes = starts.nbytes + right.nbytes
-        keep = self.plan.how.keep
+        keep, widths = self.plan.how.keep, [layout.widths for layout in row_layouts(self.plan)]
 
         def batches(task: tuple[int, slice]) -> Iterator[pa.RecordBatch]:
             s, part = task
             if s == 1:
-                yield self._emitter.batch(None, BatchRows(self._right, untaken[part], self._widths))
+                yield self._emitter.batch(None, BatchRows(self._right, untaken[part], widths[1]))
                 return
             counts = np.diff(starts[part.start : part.stop + 1])
             index, rows = padded(counts, right[starts[part.start] : starts[part.stop]], keep[0] or None)
@@ -105,11 +105,13 @@ class BestOfTables(MatchedTables):
 
     def _several(self, part: slice, index: np.ndarray, found: np.ndarray) -> Iterator[pa.RecordBatch]:
         """Yield left rows of a part, at ``index``, with right rows."""
-        batch, widths = self._left.part(part.start, part.stop), row_layouts(self.plan)[0].widths
+        batch = self._left.part(part.start, part.stop)
+        left, right = (layout.widths for layout in row_layouts(self.plan))
 
         def built(cut: slice) -> pa.RecordBatch:
-            rows = BatchRows(batch, index[cut], widths)
-            return self._emitter.batch(rows, MatchedRows(self._right, found[cut], self._widths))
+            return self._emitter.batch(
+                BatchRows(batch, index[cut], left), BatchRows(self._right, found[cut], right)
+            )
 
         for cut in parts_of(len(index), OUT_ROWS):
             yield from in_parts(built, cut.start, cut.stop)

@@ -13,11 +13,9 @@ import pyarrow as pa
 
 from ivjoin.metrics import JoinMetrics
 from ivjoin.operator.match.output import in_parts
-from ivjoin.operator.match.whole import BatchRows
-from ivjoin.outer.emit import Emitter
+from ivjoin.outer.emit import BatchRows, Emitter
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.layout import row_layouts
-from ivjoin.shj.arrow import bitmap, fixed_array, fixed_view, taken
 from ivjoin.shj.dictionaries import combined
 from ivjoin.shj.plain import no_rows, plain_rows
 from ivjoin.stream.known_bounds import known_bounds
@@ -25,7 +23,7 @@ from ivjoin.stream.sources.inputs import Source
 from ivjoin.stream.tables.table_rows import TableRows, any_late
 from ivjoin.stream.workers import joined
 
-__all__ = ["OUT_ROWS", "MatchedRows", "MatchedTables", "TableLookup", "opened", "parts_of"]
+__all__ = ["OUT_ROWS", "MatchedTables", "TableLookup", "opened", "parts_of"]
 
 OUT_ROWS = 1 << 16  # of the left side that are emitted at once
 _MOST_RIGHT_ROWS = 2**31 - 2  # places have 32 bits
@@ -99,49 +97,12 @@ def opened(
     return None if any_late(plan, rows, (frozenset(), frozenset())) else (rows[0], (left, right))
 
 
-class _EveryRow:
-    """All rows of a batch."""
-
-    def __init__(self, batch: pa.RecordBatch) -> None:
-        self._batch = batch
-
-    def __len__(self) -> int:
-        return self._batch.num_rows
-
-    def column(self, index: int) -> pa.Array:
-        return self._batch.column(index)
-
-
-class MatchedRows:
-    """Rows of a batch by number : int32[n]; -1 is a row of nulls."""
-
-    def __init__(self, batch: pa.RecordBatch, rows: np.ndarray, widths: Sequence[int | None]) -> None:
-        there = rows >= 0
-        self._batch, self._rows, self._widths = batch, rows, widths
-        self._there = None if there.all() else there
-        self._places: pa.Array | None = None
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def column(self, index: int) -> pa.Array:
-        array, width = self._batch.column(index), self._widths[index]
-        if width is not None and not array.null_count and len(array):
-            values = fixed_view(array, width).take(self._rows, axis=0, mode="clip")
-            return fixed_array(values, self._there, array.type)
-        if self._places is None:
-            valid = None if self._there is None else bitmap(self._there)
-            self._places = pa.Array.from_buffers(pa.int32(), len(self), [valid, pa.py_buffer(self._rows)])
-        return taken(array, self._places)
-
-
 class MatchedTables(TableLookup):
     """A join of two tables that gives each left row one right row."""
 
     def __init__(self, plan: JoinPlan, left: TableRows, right: pa.RecordBatch, threads: int) -> None:
         super().__init__(plan, left, right, threads)
         self._emitter = Emitter(plan.schema, plan.fields, plan.spec.batch_size, plan.spec.timezone)
-        self._widths = row_layouts(plan)[1].widths
 
     def _found(self) -> np.ndarray:
         """Return the right row of each left row, or -1 : int32[left rows]."""
@@ -160,11 +121,12 @@ class MatchedTables(TableLookup):
 
     def _batch(self, start: int, stop: int, found: np.ndarray) -> pa.RecordBatch | None:
         batch = self._left.part(start, stop)
-        rows: _EveryRow | BatchRows = _EveryRow(batch)
+        index = None
         if not self.plan.how.keep[0]:
             there = np.flatnonzero(found >= 0)
             if not len(there):
                 return None
             if len(there) < len(found):
-                rows, found = BatchRows(batch, there, row_layouts(self.plan)[0].widths), found[there]
-        return self._emitter.batch(rows, MatchedRows(self._right, found, self._widths))
+                index, found = there, found[there]
+        left, right = (layout.widths for layout in row_layouts(self.plan))
+        return self._emitter.batch(BatchRows(batch, index, left), BatchRows(self._right, found, right))
