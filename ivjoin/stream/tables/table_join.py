@@ -19,6 +19,7 @@ from ivjoin.conditions.evaluate import evaluate
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import ordinals
 from ivjoin.metrics import JoinMetrics
+from ivjoin.operator.lookup.tables.ordered import count_to
 from ivjoin.operator.match.whole import Part, Whole
 from ivjoin.operator.operator import SymmetricHashJoin
 from ivjoin.outer.values import has_value
@@ -27,7 +28,7 @@ from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.stream.sort.sorting import Arranged
 from ivjoin.stream.sources.inputs import Source
-from ivjoin.stream.tables.table_rows import Bounds, TableRows, any_late, places
+from ivjoin.stream.tables.table_rows import Bounds, TableRows, any_late
 from ivjoin.stream.workers import joined
 
 __all__ = ["TableJoin", "table_join"]
@@ -84,7 +85,7 @@ def slices_of(own: np.ndarray, low: Bounds, high: Bounds, both: bool, rows: int,
         elif not both:
             end_other = first
         if both and end < n and end_home > home:
-            last = max(end, places(own, high.at(end_home - 1), "right"))
+            last = max(end, count_to(own, high.at(end_home - 1), True))
         out.append(Slice(start, end, last, first, end_other, home, end_home))
         home = end_home
     return out

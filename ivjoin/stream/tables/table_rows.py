@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -14,17 +13,17 @@ from ivjoin.errors import CapacityError, EvaluationError, LateRowError
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import has_ordinal, ordinal_of
 from ivjoin.operator.intake import Intake
-from ivjoin.operator.lookup.tables.ordered import rises
+from ivjoin.operator.lookup.tables.ordered import count_to, rises
 from ivjoin.plan.cutting import Cut, Offset, shifted
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.shj.arrow import taken
 from ivjoin.shj.dictionaries import combined, has_dictionaries
 from ivjoin.shj.plain import no_rows, plain_rows
-from ivjoin.shj.registers import I64_MAX, I64_MIN
+from ivjoin.shj.registers import I64_MIN
 from ivjoin.stream.sort.axis import indices
 from ivjoin.stream.sort.ordered import Ordinals, evaluated
 
-__all__ = ["AxisValues", "Bounds", "TableRows", "any_late", "in_one_batch", "places"]
+__all__ = ["AxisValues", "Bounds", "TableRows", "any_late", "in_one_batch"]
 
 _MOST_BYTES = 1 << 30  # of the rows of a slice: offsets of text and lists have 32 bits
 
@@ -155,11 +154,11 @@ class Bounds:
 
     def below(self, x: int) -> int:
         """Return the number of bounds less than x."""
-        return places(self.values, x - self.by, "left")
+        return count_to(self.values, x - self.by, False)
 
     def up_to(self, x: int) -> int:
         """Return the number of bounds that are at most x."""
-        return places(self.values, x - self.by, "right")
+        return count_to(self.values, x - self.by, True)
 
 
 def in_one_batch(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
@@ -174,13 +173,6 @@ def in_one_batch(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
             "columns of text to large_string"
         )
     return one
-
-
-def places(values: np.ndarray, x: int, side: Literal["left", "right"]) -> int:
-    """Return how many rising values are less than x (``"right"``: at most x), which may lie outside of int64."""
-    if x > I64_MAX:
-        return len(values)
-    return 0 if x < I64_MIN else int(np.searchsorted(values, x, side=side))
 
 
 def _has_dictionaries(schema: pa.Schema) -> bool:

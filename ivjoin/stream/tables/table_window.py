@@ -37,6 +37,7 @@ _MOST_TEXT = 2**31 - 1  # bytes
 _RUN_ROWS, _MOST_SLICES = 1 << 15, 64  # left rows of a slice that looks up one run, and slices: each begins with a pass
 _SEEN = 64  # left rows of which the window is looked at
 
+
 class TableWindow(TableLookup):
     """The join of two tables that aggregates; ``right`` has all right rows."""
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 import numpy as np
 
 from ivjoin.expr.nodes import Node
-from ivjoin.expr.ordinal import NAN_ORDINAL
 from ivjoin.expr.types import FLOAT64
 from ivjoin.operator.lookup.aggregates.reduce import Ranges
 from ivjoin.operator.lookup.rows import Rows
@@ -47,8 +46,8 @@ def trim_of(plan: JoinPlan, axis: int | None) -> Trim | None:
         met, start = plan.axis(1, picking.place), plan.axis(0, picking.near)
         if met is None or start is None or pick.by[0] is not right:
             return None
-        axes, far = (start, met), picking.place.type.kind == "float"
-        return lambda run, rows, r: _nearest(run, rows, axes, r, ties, far)
+        floats = picking.place.type.kind == "float"
+        return lambda run, rows, r: _around(run, rows, (start, met), r, 1, ties, floats, False)
     if pick.by[0] is right:
         first = pick.which in ("least", "first")
         return lambda run, rows, r: _at_end(run, r, pick.k, first, ties)
@@ -60,8 +59,8 @@ def trim_of(plan: JoinPlan, axis: int | None) -> Trim | None:
     near = pair[1] if pair[0] is right else pair[0]
     if near not in plan.sides[0].axes:
         return None
-    line = plan.sides[0].axes.index(near)
-    return lambda run, rows, r: _around(run, rows, line, r, pick.k, ties, rounds)
+    axes = plan.sides[0].axes.index(near), axis
+    return lambda run, rows, r: _around(run, rows, axes, r, pick.k, ties, rounds, rounds and ties)
 
 
 def _at_end(run: Run, r: Ranges, k: int, first: bool, ties: bool) -> Ranges:
@@ -79,26 +78,28 @@ def _at_end(run: Run, r: Ranges, k: int, first: bool, ties: bool) -> Ranges:
     return Ranges(lo, r.hi)
 
 
-def _around(run: Run, rows: Rows, line: int, r: Ranges, k: int, ties: bool, rounds: bool) -> Ranges:
-    """Return the k rows on either side of the place of each left row. ``rounds``: distances are rounded."""
-    if not len(run) or run.axis in run.rows.absent:
+def _around(
+    run: Run, rows: Rows, axes: tuple[int, int], r: Ranges, k: int, ties: bool, floats: bool, rounds: bool
+) -> Ranges:
+    """Return the k rows on either side of each left row. ``rounds``: distances are rounded, so that more may tie."""
+    line, axis = axes
+    if not len(run) or axis in run.rows.absent:
         return r
-    assert run.axis is not None
-    middle = middle_of(run, rows, line, run.axis, r)
+    middle = middle_of(run, rows, line, axis, r)
     lo, hi = np.maximum(r.lo, middle - k), np.minimum(r.hi, middle + k)
     if ties:
         start, stop = run.same()
         lo = np.where(hi > lo, np.maximum(r.lo, start[np.minimum(lo, len(run) - 1)]), lo)
         hi = np.where(hi > lo, np.minimum(r.hi, stop[np.maximum(hi - 1, 0)]), hi)
     every = rows.absent.get(line)
-    if rounds:
+    if floats:
         near = doubles_of(rows.axes[line])
-        if ties:
+        if rounds:
             if "doubles" not in run.kept:
-                run.kept["doubles"] = doubles_of(run.rows.axes[run.axis])
+                run.kept["doubles"] = doubles_of(run.rows.axes[axis])
             lo = _further(near, run.kept["doubles"], lo, r.lo, hi, -1)
             hi = _further(near, run.kept["doubles"], hi - 1, r.hi - 1, lo - 1, 1) + 1
-        far = ~np.isfinite(near)  # the distance of two equal infinities is NaN, the greatest
+        far = ~np.isfinite(near)  # all numbers are equally far from it, or as far as NaN
         every = far if every is None else every | far
     if every is not None:
         lo, hi = np.where(every, r.lo, lo), np.where(every, r.hi, hi)
@@ -132,16 +133,3 @@ def middle_of(run: Run, rows: Rows, line: int, axis: int, r: Ranges) -> np.ndarr
     Values at the lower end of int64 count as below it: the last of them is the nearest, if they lie beyond that end.
     """
     return run.place(axis, (r.lo, r.hi), np.maximum(rows.axes[line], I64_MIN + 1))
-
-
-def _nearest(run: Run, rows: Rows, axes: tuple[int, int], r: Ranges, ties: bool, far: bool) -> Ranges:
-    """Return the row on either side of each left row, with ties. With ``far``, all numbers are far from an infinity."""
-    if not len(run):
-        return r
-    middle = middle_of(run, rows, *axes, r)
-    lo, hi = np.maximum(r.lo, middle - 1), np.minimum(r.hi, middle + 1)
-    if ties:
-        start, stop = run.same()
-        lo = np.where(middle > r.lo, np.maximum(r.lo, start[np.minimum(lo, len(run) - 1)]), lo)
-        hi = np.where(hi > middle, np.minimum(r.hi, stop[np.maximum(hi - 1, 0)]), hi)
-    return Ranges(np.where(rows.axes[axes[0]] >= NAN_ORDINAL - 1, r.lo, lo) if far else lo, hi)
