@@ -18,7 +18,6 @@ from ivjoin.operator.lookup.best import padded
 from ivjoin.operator.lookup.reading import Arrived
 from ivjoin.operator.lookup.search import search_of
 from ivjoin.operator.lookup.tables.one_run import OneRun
-from ivjoin.operator.lookup.tables.ordered import Sorted
 from ivjoin.operator.match.output import in_parts
 from ivjoin.outer.emit import BatchRows
 from ivjoin.plan.join_plan import JoinPlan
@@ -30,7 +29,6 @@ from ivjoin.shj.kernels.lookup import grouped_kernels
 from ivjoin.shj.registers import I64_MAX, I64_MIN
 from ivjoin.shj.store.keys import KeyTable
 from ivjoin.stream.sort.axis import candidate_pairs, sample
-from ivjoin.stream.sort.dealing import order_of
 from ivjoin.stream.sources.inputs import Source
 from ivjoin.stream.tables.table_lookup import OUT_ROWS, MatchedTables, opened, parts_of
 from ivjoin.stream.tables.table_rows import TableRows
@@ -132,12 +130,11 @@ def best_of_tables(plan: JoinPlan, sources: tuple[Source, Source], threads: int)
 
 def best_of_sides(
     plan: JoinPlan, tables: tuple[TableRows, tuple[list[pa.RecordBatch], list[pa.RecordBatch]]],
-    sides: tuple[Arrived, Arrived], keys: KeyTable, threads: int, right: Sorted | None = None,
+    sides: tuple[Arrived, Arrived], keys: KeyTable, threads: int,
 ) -> BestOfTables:
-    """Return the same for tables that are evaluated; ``right`` are the rows in the order of the value that picks."""
+    """Return the same for tables that are evaluated."""
     rows, batches = tables
-    run = OneRun(plan, sides, batches, keys, lambda values: order_of(values, None, threads), right)
-    return BestOfTables(plan, rows, batches[1][0], run, threads)
+    return BestOfTables(plan, rows, batches[1][0], OneRun(plan, sides, batches, keys), threads)
 
 
 def pairs_pay(plan: JoinPlan, sources: tuple[Source, Source], along: bool) -> bool:

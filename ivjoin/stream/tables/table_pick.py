@@ -133,7 +133,7 @@ def table_pick(
     if not all(rises(values) for values in ordered.lines.values()):
         if not pairs_pay(shared, sources, along):
             return None
-        return best_of_sides(plan, tables, sides, keys, threads, ordered if picking.plain and axis == place else None)
+        return best_of_sides(plan, tables, sides, keys, threads)
     left = in_order(mine, left_kids, passes[0].main[0][0], {a for a, _, _ in bounds}, threads)
     return TablePick(plan, rows, right, (left, ordered), ids, passes, threads)
 

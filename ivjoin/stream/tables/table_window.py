@@ -14,7 +14,7 @@ from ivjoin.operator.lookup.reading import Arrived
 from ivjoin.operator.lookup.search import comes_in_order, search_of
 from ivjoin.operator.lookup.tables.aggregated import Aggregated, Window
 from ivjoin.operator.lookup.tables.one_run import OneRun
-from ivjoin.operator.lookup.tables.ordered import Sorted, Term, count_to, rises
+from ivjoin.operator.lookup.tables.ordered import Term, count_to, rises
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.layout import row_layouts
 from ivjoin.shj.arrow import byte_width, take, whole_numbers
@@ -22,7 +22,6 @@ from ivjoin.shj.dictionaries import one_array
 from ivjoin.shj.plain import from_plain, nulls
 from ivjoin.shj.registers import I64_MAX
 from ivjoin.shj.store.keys import KeyTable
-from ivjoin.stream.sort.dealing import order_of
 from ivjoin.stream.sources.inputs import Source
 from ivjoin.stream.tables.table_lookup import OUT_ROWS, TableLookup, opened, parts_of
 from ivjoin.stream.tables.table_rows import TableRows
@@ -167,9 +166,7 @@ def table_window(plan: JoinPlan, sources: tuple[Source, Source], threads: int) -
     if read_ is None:
         return None
     found = None if plan.separation.residual else _by_ranges(plan, read_, right, keys, threads)
-    answers = found if isinstance(found, Aggregated) else OneRun(
-        plan, read_, batches, keys, lambda values: order_of(values, None, threads), found
-    )
+    answers = found or OneRun(plan, read_, batches, keys)
     if not answers.left.lies_in_order and any(a.function == "array_agg" for a in plan.spec.aggregates):
         return None  # all lists would be stored to put them in the order of the left table
     return TableWindow(plan, rows, right, answers, threads)
@@ -177,11 +174,8 @@ def table_window(plan: JoinPlan, sources: tuple[Source, Source], threads: int) -
 
 def _by_ranges(
     plan: JoinPlan, sides: tuple[Arrived, Arrived], right: pa.RecordBatch, keys: KeyTable, threads: int
-) -> Aggregated | Sorted | None:
-    """Return the answers by ranges of right rows in the order of all bands.
-
-    Without such an order, pairs must be decided: return the right rows in the order of one axis, if it was found.
-    """
+) -> Aggregated | None:
+    """Return the answers by ranges of right rows in the order of all bands; None without such an order."""
     terms, by, axis = search_of(plan)
     lows: list[Term] = [(t.left, t.right, -t.high) for t in terms if t.high is not None]
     highs: list[Term] = [(t.left, t.right, -t.low) for t in terms if t.low is not None]
@@ -191,7 +185,7 @@ def _by_ranges(
     ids, (left_kids, right_kids) = KeyIds.of(mine.kids, theirs.kids, keys)
     ordered = in_order(theirs, right_kids, axis, {b for _, b, _ in (*lows, *highs)}, threads)
     if not all(rises(values) for values in ordered.lines.values()):
-        return ordered
+        return None
     lines = {a for a, _, _ in (*lows, *highs)}
     left = in_order(mine, left_kids, _most_used([a for a, _, _ in (*lows, *highs)]), lines, threads)
     columns = [right.column(i) for i in plan.sides[1].stored]

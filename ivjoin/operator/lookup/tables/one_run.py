@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -14,83 +14,54 @@ from ivjoin.operator.lookup.key_ids import KeyIds
 from ivjoin.operator.lookup.picks.picked import PickedAnswers
 from ivjoin.operator.lookup.reading import Arrived
 from ivjoin.operator.lookup.rows import Rows
-from ivjoin.operator.lookup.run import Run, Term
+from ivjoin.operator.lookup.run import Run, Term, sorted_rows
 from ivjoin.operator.lookup.search import search_of
-from ivjoin.operator.lookup.tables.ordered import Sorted
+from ivjoin.operator.lookup.tables.ordered import Sorted, rises
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.layout import row_layouts
 from ivjoin.shj.dictionaries import one_array
-from ivjoin.shj.sorting import order_by_key
 from ivjoin.shj.store.keys import KeyTable
 
 __all__ = ["OneRun"]
-
-Sorting = tuple[np.ndarray | None, np.ndarray]
 
 
 class OneRun:
     """Left rows in the order of their keys and of a band, and right rows as one run.
 
     No other operator uses the plan. ``sides`` are evaluated rows without columns, numbered by ``seq`` as they lie in
-    the tables ``batches``. ``right`` has the right rows in the order of the axis that sorts a run, if that is known.
-    ``sort`` returns the stable order of values, None if they rise, and the values in order.
+    the tables ``batches``.
     """
 
     def __init__(
         self, plan: JoinPlan, sides: tuple[Arrived, Arrived], batches: Sequence[Sequence[pa.RecordBatch]],
-        keys: KeyTable, sort: Callable[[np.ndarray], Sorting], right: Sorted | None = None,
+        keys: KeyTable,
     ) -> None:
-        self._sort = sort
         self.plan, self.how, self.layouts = plan, plan.how, row_layouts(plan)
         self.terms, self.order, self.axis = search_of(plan)
         mine, theirs = sides[0].rows, sides[1].rows
-        ids, kids = KeyIds.of((mine.kids, None), (theirs.kids, None), keys)
-        left_kids, right_kids = (k - ids.least for k in kids) if ids.least else kids
-        n_ids = ids.n_ids
-        if right is not None and (n_ids > 1 or right.order is None or not len(right) == len(theirs) == len(right.keys)):
-            right = None
-        run = self._sorted(1, theirs, right_kids, n_ids, self.axis, batches[1], right)
+        _, (left_kids, right_kids) = KeyIds.of((mine.kids, None), (theirs.kids, None), keys)
+        run = self._sorted(1, theirs, right_kids, self.axis, batches[1])
         self.runs = [Run(run, self.axis)] if len(run) else []
-        self._rows = self._sorted(0, mine, left_kids, n_ids, _line(self.terms, self.axis), batches[0])
-        lies = len(self._rows) == sum(b.num_rows for b in batches[0]) and self._rows.seq is mine.seq
+        self._rows = self._sorted(0, mine, left_kids, _line(self.terms, self.axis), batches[0])
+        lies = len(self._rows) == sum(b.num_rows for b in batches[0]) and rises(self._rows.seq)
         self.left = Sorted(mine.kids, None, {}, None if lies else self._rows.seq)
         pick = PickedAnswers if plan.spec.picks_one else BestAnswers
         self.answers = Answers(self) if plan.spec.aggregates else pick(self)
 
     def _sorted(
-        self, s: int, rows: Rows, kids: np.ndarray, n_ids: int, axis: int | None, batches: Sequence[pa.RecordBatch],
-        known: Sorted | None = None,
+        self, s: int, rows: Rows, kids: np.ndarray, axis: int | None, batches: Sequence[pa.RecordBatch]
     ) -> Rows:
         """Return rows by key and axis, with their columns."""
-        values = None if axis is None else rows.axes[axis]
-        order, lines = (None, {}) if known is None or axis is None else (known.order, dict(known.lines))
-        if order is None and n_ids > 1:
-            some = np.zeros(len(kids), dtype=np.int64) if values is None else values
-            if not _in_order(kids, some):
-                _, ordered, order = order_by_key(kids, some, n_ids)
-        elif order is None and values is not None:
-            order, ordered = self._sort(values)
-        if order is not None and axis is not None and not lines:
-            lines = {axis: ordered}
-        columns = self._columns(s, batches)
-        if order is None:
-            return Rows(columns, rows.seq, kids, rows.axes, rows.absent, rows.seq)
-        every = len(rows) == sum(b.num_rows for b in batches)  # no row has been left out
-        seq = order.astype(np.int64, copy=False) if every else rows.seq.take(order)
-        return Rows(
-            columns, seq, kids.take(order) if n_ids > 1 else kids,
-            [lines[i] if i in lines else a.take(order) for i, a in enumerate(rows.axes)],
-            {k: a.take(order) for k, a in rows.absent.items()}, seq,
-        )
+        return sorted_rows(Rows(self._columns(s, batches), rows.seq, kids, rows.axes, rows.absent, rows.seq), axis)
 
     def _columns(self, s: int, batches: Sequence[pa.RecordBatch]) -> list[pa.Array]:
-        """Return the stored columns of a side. A left column that no pair is decided by has no rows."""
+        """Return the stored columns of a side. A left column that no pair is decided by is of nulls."""
         columns = []
         read = self._decisive() if s == 0 else None
         for i in self.plan.sides[s].stored:
             name = self.plan.sides[s].schema.names[i]
             if read is not None and name not in read:
-                columns.append(pa.nulls(0, batches[0].column(i).type))
+                columns.append(pa.nulls(sum(b.num_rows for b in batches)))
             else:
                 columns.append(one_array([b.column(i) for b in batches]) if len(batches) > 1 else batches[0].column(i))
         return columns
@@ -117,7 +88,3 @@ def _line(terms: Sequence[Term], axis: int | None) -> int | None:
     """Return the left axis that sorts left rows: of a lower end of another right axis, which a sweep needs to rise."""
     other = (t.left for t in terms if t.right != axis and t.low is None)
     return next(other, next((t.left for t in terms if t.right == axis), None))
-
-
-def _in_order(kids: np.ndarray, values: np.ndarray) -> bool:
-    return bool(((kids[1:] > kids[:-1]) | ((kids[1:] == kids[:-1]) & (values[1:] >= values[:-1]))).all())
