@@ -14,7 +14,7 @@ SLICES = [
     Mutant("a slice lacks the first rows of the other side that can match", "ivjoin/stream/tables/table_join.py",
          "high.below(int(own[max(start, missing)]))", "high.up_to(int(own[max(start, missing)]))", _TESTS),
     Mutant("a full join copies no own rows to the slice before", "ivjoin/stream/tables/table_join.py",
-         'last = max(end, places(own, high.at(end_home - 1), "right"))', "last = end", _TESTS),
+         'last = max(end, count_to(own, high.at(end_home - 1), True))', "last = end", _TESTS),
     Mutant("a row of the other side is at home in two slices", "ivjoin/stream/tables/table_join.py",
          "home = end_home\n    return out", "home = end_other\n    return out", _TESTS),
     Mutant("a key table grows between the two sides of a slice", "ivjoin/operator/match/whole.py",
