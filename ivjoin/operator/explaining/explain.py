@@ -124,7 +124,11 @@ def interval_text(low: int, high: int, t: Type) -> str:
         low, high = (least if low - least < near else low), (most if most - high < near else high)
     if low <= least and high >= most:
         return _ANYTHING
-    if t.kind == "float" and high == ordinal_of(float("inf"), t):  # all but NaN
+    if t.kind == "float":  # an infinity more or less says nothing about the rows
+        least, infinity = (ordinal_of(float(end), t) for end in ("-inf", "inf"))
+        low = least if low == least + 1 else low
+        high = infinity if high == infinity - 1 else high
+    if t.kind == "float" and high == infinity:  # all but NaN
         return "is a number" if low <= least else f">= {shown(low, t)}"
     if low <= least:
         return f"<= {shown(high, t)}"
