@@ -25,7 +25,7 @@ _OPERATOR = at.words_of(at.OPERATOR)
 _KEY_WORDS = np.array([
     _OPERATOR[name]
     for name in (
-        "live_keys", "n_ids", "n_free", "free", "table_size", "slots_size", "passed", "stirred", "table", "slots",
+        "live_keys", "n_ids", "n_free", "free", "table_size", "slots_size", "table", "slots",
         "spans", "arena", "rest", "arena_room", "arena_top",
     )
 ])  # fmt: skip
@@ -77,7 +77,7 @@ def _name_packed(part: Slice, p: int, batch: pa.RecordBatch) -> None:
     if p:
         theirs[_KEY_WORDS] = mine[_KEY_WORDS]
     state.set(n_named=0, n_kept=1)
-    if packed_key_kernels.name_packed(state.at, p):
+    if packed_key_kernels.name_slice(state.at, p):
         raise AssertionError("no capacity for keys after it was made")
     if p:
         mine[_KEY_WORDS] = theirs[_KEY_WORDS]

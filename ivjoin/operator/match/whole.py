@@ -18,7 +18,6 @@ from ivjoin.errors import IvjoinError
 from ivjoin.expr.nodes import Node
 from ivjoin.frontier.tracking import Frontier
 from ivjoin.operator.intake import Intake, outside
-from ivjoin.operator.match.blocks import wanted
 from ivjoin.operator.match.keys import key_table, name_keys
 from ivjoin.operator.match.output import in_parts
 from ivjoin.operator.match.residual import matching
@@ -92,7 +91,7 @@ class Whole:
         self.intake = Intake(plan, frontiers)
         self.emitter = Emitter(plan.schema, plan.fields, plan.spec.batch_size, plan.spec.timezone)
         output = output_table(plan)
-        self._blocks = output.kinds is not None and output.kinds <= {at.WORDS} and wanted()
+        self._blocks = output.kinds is not None and output.kinds <= {at.WORDS}
         also = [plan.emitted(s) if self._blocks else set[int]() for s in (0, 1)]
         self.sources: list[SideSources] = [side_sources(plan, s, frontiers[s], also[s]) for s in (0, 1)]
         width = max(len(side.schema) for side in plan.sides)
@@ -126,7 +125,7 @@ class Whole:
             fields["key_words"] = state.hold(("key_words", s), sources.words)
         if sources.pieces is not None:
             fields |= {
-                "packs": 1, "n_pieces": len(sources.pieces),
+                "n_pieces": len(sources.pieces),
                 "pieces": state.hold(("pieces", s), at.as_words(sources.pieces)),
             }
             state.set(key_sizes=state.hold("key_sizes", np.zeros(2 * len(plan.null_safe) + 1, dtype=np.int64)))

@@ -76,14 +76,13 @@ class KeyTable:
     live = registers.Register(registers.OPERATOR, "live_keys")
     _n_free = registers.Register(registers.OPERATOR, "n_free")
     _free = registers.Register(registers.OPERATOR, "free")
-    _stirred = registers.Register(registers.OPERATOR, "stirred")
 
     def __init__(self, operator: np.ndarray | None = None, account: Account | None = None) -> None:
         self._account = account or Account()
         self._operator = registers.blank(registers.OPERATOR, 1) if operator is None else operator
         self._registers = registers.as_words(self._operator)
         self.slots = _EMPTY_SLOTS.copy()
-        self.n_ids = self.live = self._n_free = self._stirred = 0
+        self.n_ids = self.live = self._n_free = 0
         self._free = -1
         self._table = np.zeros(64, dtype=np.int32)
 
@@ -110,7 +109,7 @@ class KeyTable:
         self._account = account
         self.slots[: self.n_ids] = -1  # the other slots are unused
         self._table[:] = 0
-        self.n_ids = self.live = self._n_free = self._stirred = 0
+        self.n_ids = self.live = self._n_free = 0
         self._free = -1
 
     def reserve(self, n: int, slots: bool = True) -> None:
@@ -280,8 +279,12 @@ class KeyTable:
         return 2 * rows > key_kernels.MANY_ROWS * self.used
 
     def fit(self, rows: int) -> None:
-        """Shrink nearly to the live keys, if each has many of the ``rows``; kernels request it (``has_spare_room``)."""
+        """Shrink nearly to the live keys, if each has many of the ``rows`` and the capacity far exceeds the need."""
+        some = key_kernels.SOME_ROOM
+        table = len(self._table) <= max(key_kernels.SOME_PLACES, 4 * (self.live + some))
         if self._account.files is not None or rows <= key_kernels.MANY_ROWS * self.live:
+            return
+        if table and len(self.slots) <= self.n_ids + self.live // 8 + 4 * some:
             return
         self._take_back()
         cap = self.n_ids + key_kernels.SOME_ROOM

@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from ivjoin.operator.match.blocks import wanted
 from oracle import HOWS, rows_of
 
 from ivjoin import MemoryLimitError, Order, Spill, SymmetricHashJoin
-from ivjoin.operator.match.blocks import wanted
 from ivjoin.shj.store.disk import logs
 from ivjoin.shj.store.disk.backing import Files
 from ivjoin.shj.store.rows import spilled

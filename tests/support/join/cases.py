@@ -11,13 +11,13 @@ from typing import Any, Literal
 import oracle
 import pyarrow as pa
 import pytest
+from compiled_output import use_blocks
 from join.conditions import Term
 from join.tables import physical, records, rows
 
 from ivjoin import Order, SymmetricHashJoin, band_join
 from ivjoin.operator.core import Core
 from ivjoin.operator.match import steps
-from ivjoin.operator.match.blocks import VARIABLE
 
 Event = tuple[
     Any, ...
@@ -275,7 +275,7 @@ def in_blocks(asked: bool) -> Iterator[list[bool]]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(steps, "take", noted)
-        patch.setenv(VARIABLE, str(int(asked)))
+        use_blocks(patch, asked)
         yield went
 
 

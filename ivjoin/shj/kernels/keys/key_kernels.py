@@ -9,8 +9,8 @@ from ivjoin.shj.kernels.memory import AHEAD, at_i32, at_i64, at_u8, prefetch
 from ivjoin.shj.kernels.records import operator_at
 
 __all__ = [
-    "CROWDED", "KEY_WORD", "MANY_ROWS", "SOME_KEYS", "SOME_PLACES", "SOME_ROOM", "fill_table", "has_key_room",
-    "has_spare_room", "intern_ints", "intern_rows", "is_free", "key_room", "mark_ints", "mix", "name_rows", "new_id",
+    "KEY_WORD", "MANY_ROWS", "SOME_KEYS", "SOME_PLACES", "SOME_ROOM", "fill_table", "has_key_room",
+    "intern_ints", "intern_rows", "is_free", "key_room", "mark_ints", "mix", "name_rows", "new_id",
     "number_ints", "regrow_ints", "rehash_ints", "take_back", "take_back_ids",
 ]  # fmt: skip
 
@@ -19,7 +19,6 @@ SOME_ROOM = 16  # least number of new keys for which capacity is added
 # With at least MANY_ROWS rows per key, finding the id is a small part of the cost: the table may then be half full and
 # grow as keys get ids. A table of up to SOME_PLACES entries is never too large.
 MANY_ROWS, SOME_PLACES = 16, 1024
-CROWDED = 3  # other keys' entries probed per row, on average, above which the table is rehashed by ``mix``
 SOME_KEYS = 1024  # unused ids that are tolerated, in addition to a quarter of the live keys
 NEXT_FREE = 2  # link of an unused id's slots: the next unused id, -1 for none
 
@@ -34,35 +33,6 @@ def mix(x):
     h *= np.uint64(0xC4CEB9FE1A85EC53)
     h ^= h >> np.uint64(33)
     return np.int64(h >> np.uint64(1))
-
-
-@inner
-def _shift(mask):
-    """Return the shift that reduces a 64-bit hash to a table index: 64 minus the bits of the mask."""
-    shift = 64
-    while mask > 0:
-        mask >>= 1
-        shift -= 1
-    return np.uint64(shift)
-
-
-@inner
-def _spread(x, shift):
-    # Fibonacci hashing (Knuth, The Art of Computer Programming 3, 6.4), after folding in the upper half.
-    h = np.uint64(x)
-    h ^= h >> np.uint64(32)
-    h *= np.uint64(0x9E3779B97F4A7C15)
-    return np.int64(h >> shift)
-
-
-@inner
-def _place(key, mask, shift, stirred):
-    """Return the first table index to search for a key.
-
-    Fibonacci hashing spreads consecutive keys evenly, but keys at certain distances collide often. A table with many
-    collisions becomes ``stirred``: ``mix`` then spreads all keys as at random.
-    """
-    return mix(key) & mask if stirred else _spread(key, shift)
 
 
 @inner
@@ -99,19 +69,13 @@ def intern_rows(op, keys, begin, n, usable, some, out, places, values, stride, w
 
     For keys of several words, ``keys`` are hashes, which may lie in ``out``. Word k of row i is
     ``values[words[3 * k] * stride + i]``. All words of an id but the last are the ``others`` words from
-    ``rest[others * id]`` on. The second result is the number of other keys' entries probed.
+    ``rest[others * id]`` on.
     """
     table_at, slots_at = op.table, op.slots
     table, slots, key_of, rest = at_i32(table_at), at_i32(slots_at), at_i64(slots_at), at_i64(op.rest)
     mask = op.table_size - 1
-    if op.stirred:
-        for i in range(begin, n):
-            places[i] = mix(keys[i]) & mask
-    else:
-        shift = _shift(mask)
-        for i in range(begin, n):
-            places[i] = _spread(keys[i], shift)
-    passed = 0
+    for i in range(begin, n):
+        places[i] = mix(keys[i]) & mask
     n_ids, n_free, free = op.n_ids, op.n_free, op.free
     room = key_room(n_ids, n_free, op.slots_size, mask + 1)
     i = begin
@@ -131,7 +95,6 @@ def intern_rows(op, keys, begin, n, usable, some, out, places, values, stride, w
                 rest, others * (entry - 1), values, stride, words, others, i
             ):
                 break
-            passed += 1
             j = (j + 1) & mask
             entry = np.int64(table[j])
         if entry == 0:
@@ -154,7 +117,7 @@ def intern_rows(op, keys, begin, n, usable, some, out, places, values, stride, w
     op.n_ids = n_ids
     op.n_free = n_free
     op.free = free
-    return i, passed
+    return i
 
 
 @compiled(VOID(I8, IN1, IN_U8, IO1, IO1))
@@ -195,16 +158,6 @@ def has_key_room(op, rows, n):
 
 
 @inner
-def has_spare_room(op, rows):
-    """Return whether capacity far exceeds the live keys' need, if each has many rows; see ``KeyTable.fit``."""
-    live = op.live_keys
-    if op.grows == 0 or rows <= MANY_ROWS * live:
-        return False
-    most = op.n_ids + (live >> 3) + 4 * SOME_ROOM
-    return op.table_size > max(SOME_PLACES, 4 * (live + SOME_ROOM)) or op.slots_size > most
-
-
-@inner
 def name_rows(op, side, other, keys):
     """Look up the ids of the keys at an address from row ``n_named`` on, until capacity for a new key lacks."""
     key_ids = at_i64(op.key_ids)
@@ -214,12 +167,10 @@ def name_rows(op, side, other, keys):
             key_ids[i] = -1
         op.n_named = n
         return
-    done, passed = intern_rows(
+    op.n_named = intern_rows(
         op, at_i64(keys), op.n_named, n, at_u8(op.usable), op.masked != 0, key_ids, at_i64(op.chosen),
         at_i64(op.values), op.room_rows, at_i64(side.key_words), side.n_key_words - 1,
     )
-    op.n_named = done
-    op.passed += passed
 
 
 @inner
@@ -258,10 +209,9 @@ def fill_table(op):
     """Insert every key that some row uses into the empty table."""
     table, slots, key_of = at_i32(op.table), at_i32(op.slots), at_i64(op.slots)
     mask = op.table_size - 1
-    shift = _shift(mask)
     for key_id in range(op.n_ids):
         if not is_free(slots, key_id):
-            j = _place(key_of[4 * key_id + KEY_WORD], mask, shift, op.stirred)
+            j = mix(key_of[4 * key_id + KEY_WORD]) & mask
             while table[j] != 0:
                 j = (j + 1) & mask
             table[j] = key_id + 1
@@ -278,11 +228,10 @@ def regrow_ints(operator, old):
     op = operator_at(operator, 0)
     table, key_of = at_i32(op.table), at_i64(op.slots)
     mask = op.table_size - 1
-    shift = _shift(mask)
     for i in range(old.shape[0]):
         entry = np.int64(old[i])
         if entry != 0:
-            j = _place(key_of[4 * entry + (KEY_WORD - 4)], mask, shift, op.stirred)
+            j = mix(key_of[4 * entry + (KEY_WORD - 4)]) & mask
             while table[j] != 0:
                 j = (j + 1) & mask
             table[j] = entry

@@ -10,8 +10,8 @@ from ivjoin.shj.kernels.compiling import inner
 from ivjoin.shj.kernels.push.index_kernels import KEY
 
 __all__ = [
-    "are_told_by_ordinals", "array_struct", "bits_of_double", "copy_all", "copy_doubles", "copy_keys", "copy_rows",
-    "double_below", "float_ordinal", "read_double", "read_source",
+    "array_struct", "bits_of_double", "blank", "copy_all", "copy_keys", "copy_rows", "double_below", "float_ordinal",
+    "read_double", "read_source", "taken_bits", "taken_bytes",
 ]  # fmt: skip
 
 _LOW_BITS = 2**63 - 1
@@ -32,17 +32,6 @@ def float_ordinal(bits):
 def bits_of_double(x, cell):
     mem.at_f64(cell)[0] = x
     return mem.at_i64(cell)[0]
-
-
-@inner
-def are_told_by_ordinals(pointer, n):
-    """Return whether the ordinals of n doubles determine their bits: none is -0.0 or a NaN with unusual bits."""
-    values = mem.at_i64(pointer)
-    odd = False
-    for i in range(n):
-        bits = values[i]
-        odd |= (bits == _TOP_BIT) | ((bits & _LOW_BITS >= at.NAN_ORDINAL) & (bits != at.NAN_BITS))
-    return not odd
 
 
 @inner
@@ -203,16 +192,6 @@ def copy_rows(target, source, width, stride, index, n):
 
 
 @inner
-def copy_doubles(target, source, step, index, n):
-    """Set ``target[i]`` to the double with ordinal ``source[index[i]]``; ordinals lie ``step`` words apart."""
-    t, s = mem.at_i64(target), mem.at_i64(source)
-    for i in range(n):
-        ordinal = s[step * index[i]]
-        bits = -ordinal ^ _TOP_BIT if ordinal < 0 else ordinal
-        t[i] = at.NAN_BITS if ordinal == at.NAN_ORDINAL else bits
-
-
-@inner
 def copy_keys(target, key_of, width, links, link_stride, places, n):
     """Copy the keys of the rows at some places, as values of ``width`` bytes; keys lie four words apart."""
     keys = mem.at_i64(key_of)
@@ -232,6 +211,46 @@ def copy_keys(target, key_of, width, links, link_stride, places, n):
         t1 = mem.at_i8(target)
         for i in range(n):
             t1[i] = keys[4 * np.int64(links[link_stride * places[i] + KEY])]
+
+
+@inner
+def taken_bits(target, bitmap, first, index, n):
+    """Write the validity of the values at ``index`` of a bitmap, from bit ``first`` on; return the number of nulls."""
+    out = mem.at_u8(target)
+    bits = mem.at_u8(bitmap)
+    nulls = np.int64(0)
+    for b in range((n + 7) >> 3):
+        word = np.int64(0)
+        for i in range(8 * b, min(8 * b + 8, n)):
+            k = first + index[i]
+            bit = (bits[k >> 3] >> (k & 7)) & 1
+            word |= bit << (i & 7)
+            nulls += 1 - bit
+        out[b] = word
+    return nulls
+
+
+@inner
+def taken_bytes(target, valid, index, n):
+    """Do as ``taken_bits``, from one byte per value."""
+    out = mem.at_u8(target)
+    flags = mem.at_u8(valid)
+    nulls = np.int64(0)
+    for b in range((n + 7) >> 3):
+        word = np.int64(0)
+        for i in range(8 * b, min(8 * b + 8, n)):
+            bit = np.int64(flags[index[i]])
+            word |= bit << (i & 7)
+            nulls += 1 - bit
+        out[b] = word
+    return nulls
+
+
+@inner
+def blank(target, size):
+    t = mem.at_u8(target)
+    for i in range(size):
+        t[i] = 0
 
 
 @inner

@@ -184,8 +184,7 @@ def check_orders(op, side, n):
         t = tracker_at(side.trackers, k)
         if not t.in_python:
             late += _follow(op, t, source_at(side.sources, t.source), n)
-    if side.packs:
-        _check_key_nulls(op, side, n)
+    _check_key_nulls(op, side, n)
     return late
 
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from ivjoin.shj.kernels import memory as mem
 from ivjoin.shj.kernels.compiling import inner
-from ivjoin.shj.kernels.output.batch_memory import array_struct, copy_rows
-from ivjoin.shj.kernels.output.block_kernels import begin_block, blank
+from ivjoin.shj.kernels.output.batch_memory import array_struct, blank, copy_rows
+from ivjoin.shj.kernels.output.block_kernels import begin_block
 from ivjoin.shj.kernels.records import field_at, operator_at
 
 __all__ = ["PAIRS", "build_rows"]
@@ -124,7 +124,7 @@ def build_rows(s, which, n, at, to):
             widest = max(widest, field.width)
     if mixes and which == PAIRS:
         size += bitmap + ((n * widest + 63) & ~63)
-    block, children, structs, pairs, top = begin_block(n_fields, 2, size)
+    block, children, structs, pointers, top = begin_block(n_fields, size)
     if block == 0:
         return False
     # Of each side: the places, these without -1, and the bitmap that columns without nulls of their own share.
@@ -188,12 +188,12 @@ def build_rows(s, which, n, at, to):
                     )
                     their_bits = mem.at_i64(probe.state_at)[0]
                     nulls = _either(top, data, width, n, their_index, my_index, their_bits, other_data)
-        mem.save(pairs, validity if nulls else 0)
-        mem.save(pairs + 8, data)
+        mem.save(pointers, validity if nulls else 0)
+        mem.save(pointers + 8, data)
         top = data + ((n * width + 63) & ~63)
         mem.save(children + 8 * f, structs)
-        array_struct(structs, n, nulls, 2, pairs, 0, 0, first.releaser, block)
+        array_struct(structs, n, nulls, 2, pointers, 0, 0, first.releaser, block)
         structs += mem.ARROW_ARRAY
-        pairs += 16
+        pointers += 24
     array_struct(first.out_struct, n, 0, 1, children - 8, n_fields, children, first.releaser, block)
     return True

@@ -32,10 +32,10 @@ __all__ = ["StoredRows"]
 _NO_IDS = np.empty(0, dtype=np.int64)
 _FIRST_AXIS = index_kernels.FIRST_AXIS
 _WORDS, _ENTRY, _RING = map(at.words_in, (SIDE, STORED, RING))
-(_ROWS, _N_AXES, _EXPIRY, _BY_PYTHON, _SORTED, _STORED, _N_STORED, _TEXTS, _N_TEXTS, _RINGS, _HAS_NULLS,
+(_ROWS, _N_AXES, _EXPIRY, _BY_PYTHON, _SORTED, _STORED, _N_STORED, _TEXTS, _N_TEXTS, _RINGS,
  _KEY_PIECES, _EXTENTS) = map(
     at.words_of(SIDE).__getitem__,
-    ("rows", "n_axes", "expiry", "by_python", "sorted", "stored", "n_stored", "texts", "n_texts", "rings", "has_nulls",
+    ("rows", "n_axes", "expiry", "by_python", "sorted", "stored", "n_stored", "texts", "n_texts", "rings",
      "n_key_pieces", "extents"),
 )
 
@@ -116,16 +116,14 @@ class StoredRows:
         # each time). Another thread may count during a change; its entry then has the old number and is not used.
         self._changes = 0
         self._counted: tuple[int, int, list[Column]] | None = None
-        self.compiled_text = False  # whether kernels store the text
         self.sort_columns()
         self.point()
 
     def sort_columns(self) -> None:
         """Note which columns kernels do not store, after columns have changed."""
-        by_kernel = WordColumn, OrdinalColumn, KeyTextColumn
+        by_kernel = WordColumn, OrdinalColumn, KeyTextColumn, BytesColumn, BoolColumn
         self.by_python = [i for i, c in enumerate(self.columns) if not isinstance(c, by_kernel)]
         self.texts = [c for c in self.columns if isinstance(c, (BytesColumn, BoolColumn))]
-        self.others = [i for i in self.by_python if self.columns[i] not in self.texts]  # columns no kernel can store
         if len(self._texts) != len(self.texts):  # some have moved to files
             self._texts = at.blank(at.TEXT, len(self.texts))
             for k, c in enumerate(self.texts):
@@ -138,11 +136,9 @@ class StoredRows:
         rows = address(self.rows)
         r[_ROWS], r[_N_AXES] = rows, self.n_axes
         r[_EXPIRY] = self.schedules.address
-        alone = self.compiled_text and not self.others
-        r[_BY_PYTHON] = 0 if not self.by_python else at.TEXT_ALONE if alone else at.ARRAYS
+        r[_BY_PYTHON] = bool(self.by_python)
         r[_SORTED] = self.runs is not None
         n = 0
-        nulls = False
         for column, c, width in zip(self.stored, self.columns, self._widths, strict=True):
             ring = None if c.valid is None else c.valid.ring
             valid = 0 if ring is None else address(ring)
@@ -156,11 +152,11 @@ class StoredRows:
                 if c.source is not None:
                     first = rows + 8 * (_FIRST_AXIS + c.source)
                     stride = self.rows.strides[0]
-                    rings[k], rings[k + 1], rings[k + 2] = first, -stride if c.doubles else stride, valid
+                    rings[k], rings[k + 1], rings[k + 2] = first, stride, valid
                 else:
                     assert isinstance(self.keys, IntKeys)
                     rings[k], rings[k + 1], rings[k + 2] = self.keys.keys_at, 0, valid
-                table[n], table[n + 1], table[n + 2], table[n + 3] = column, c.doubles, 0, valid
+                table[n], table[n + 1], table[n + 2], table[n + 3] = column, 0, 0, valid
                 n += _ENTRY
             elif isinstance(c, KeyTextColumn):
                 rings[k], rings[k + 1], rings[k + 2] = 0, -1 - c.piece, 0
@@ -169,10 +165,9 @@ class StoredRows:
                 rings[k], rings[k + 1], rings[k + 2] = address(c.record), 0, valid
             else:
                 continue
-            nulls |= valid != 0
         r[_STORED], r[_N_STORED] = address(self._table), n // _ENTRY
         r[_TEXTS], r[_N_TEXTS] = address(self._texts), len(self._texts)
-        r[_RINGS], r[_HAS_NULLS] = address(self._rings), nulls
+        r[_RINGS] = address(self._rings)
 
     def moved(self) -> None:
         self._changes += 1
