@@ -22,6 +22,7 @@ OPERATOR = _record(
     "row node steps missed n_chosen probe_end",  # the progress of its probe
     "late_rows peak_rows pushes largest",
     "live_keys n_ids n_free free table_size slots_size key_kind",
+    "passed stirred",  # table entries of other keys that this push probed; whether keys are hashed by a stronger mixer
     "n_named grows",  # rows of the batch whose keys have ids; whether capacity for keys grows as keys get ids
     "table slots spans arena rest key_sizes",  # address
     "arena_room arena_top key_bytes",
@@ -96,7 +97,7 @@ DECIDE, GATHER, STORE, BOUNDS, INDEX, RUNS, PIECE, HEAP, BEYOND, KEYS = (
 )
 
 # The phases of a push.
-BEGIN, PROBING, EMITTING, KEEPING, STORING, LEAVING, BOUNDING, PRUNING, RETIRING, NAMING, GROUPING = range(11)
+BEGIN, PROBING, EMITTING, KEEPING, STORING, LEAVING, BOUNDING, PRUNING, RETIRING, NAMING = range(10)
 
 WORDS, BYTES, BITS = range(3)  # kinds of column
 NO_KEY, INT, INTS, GIVEN = range(4)  # kinds of key: none, one ordinal, several, byte strings

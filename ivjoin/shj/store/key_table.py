@@ -76,13 +76,14 @@ class KeyTable:
     live = registers.Register(registers.OPERATOR, "live_keys")
     _n_free = registers.Register(registers.OPERATOR, "n_free")
     _free = registers.Register(registers.OPERATOR, "free")
+    _stirred = registers.Register(registers.OPERATOR, "stirred")
 
     def __init__(self, operator: np.ndarray | None = None, account: Account | None = None) -> None:
         self._account = account or Account()
         self._operator = registers.blank(registers.OPERATOR, 1) if operator is None else operator
         self._registers = registers.as_words(self._operator)
         self.slots = _EMPTY_SLOTS.copy()
-        self.n_ids = self.live = self._n_free = 0
+        self.n_ids = self.live = self._n_free = self._stirred = 0
         self._free = -1
         self._table = np.zeros(64, dtype=np.int32)
 
@@ -109,7 +110,7 @@ class KeyTable:
         self._account = account
         self.slots[: self.n_ids] = -1  # the other slots are unused
         self._table[:] = 0
-        self.n_ids = self.live = self._n_free = 0
+        self.n_ids = self.live = self._n_free = self._stirred = 0
         self._free = -1
 
     def reserve(self, n: int, slots: bool = True) -> None:

@@ -27,6 +27,8 @@ KERNELS = [
     Mutant("keys of many rows keep the room that they once had", "ivjoin/shj/store/key_table.py",
          "if self._account.files is not None or rows <= key_kernels.MANY_ROWS * self.live:", "if rows >= 0:",
          "tests/join/memory/test_room_as_it_comes.py"),
+    Mutant("keys that are stirred stay where they were", "ivjoin/shj/kernels/push/upkeep_kernels.py",
+         "        op.stirred = 1\n        _sweep(op)", "        op.stirred = 1", "tests/operator/test_upkeep.py"),
     Mutant("a table of keys is filled beyond its half", "ivjoin/shj/kernels/keys/key_kernels.py",
          "return min(most_ids, size >> 1) - n_ids + n_free", "return most_ids - n_ids + n_free",
          "tests/join/memory/test_room_as_it_comes.py"),

@@ -9,7 +9,7 @@ from ivjoin.shj.kernels.memory import AHEAD, at_i32, at_i64, at_u8, prefetch
 from ivjoin.shj.kernels.records import operator_at
 
 __all__ = [
-    "KEY_WORD", "MANY_ROWS", "SOME_KEYS", "SOME_PLACES", "SOME_ROOM", "fill_table", "has_key_room",
+    "CROWDED", "KEY_WORD", "MANY_ROWS", "SOME_KEYS", "SOME_PLACES", "SOME_ROOM", "fill_table", "has_key_room",
     "intern_ints", "intern_rows", "is_free", "key_room", "mark_ints", "mix", "name_rows", "new_id",
     "number_ints", "regrow_ints", "rehash_ints", "take_back", "take_back_ids",
 ]  # fmt: skip
@@ -19,6 +19,7 @@ SOME_ROOM = 16  # least number of new keys for which capacity is added
 # With at least MANY_ROWS rows per key, finding the id is a small part of the cost: the table may then be half full and
 # grow as keys get ids. A table of up to SOME_PLACES entries is never too large.
 MANY_ROWS, SOME_PLACES = 16, 1024
+CROWDED = 3  # other keys' entries probed per row, on average, above which the table is rehashed by ``mix``
 SOME_KEYS = 1024  # unused ids that are tolerated, in addition to a quarter of the live keys
 NEXT_FREE = 2  # link of an unused id's slots: the next unused id, -1 for none
 
@@ -33,6 +34,32 @@ def mix(x):
     h *= np.uint64(0xC4CEB9FE1A85EC53)
     h ^= h >> np.uint64(33)
     return np.int64(h >> np.uint64(1))
+
+
+@inner
+def _shift(mask):
+    """Return the shift that reduces a 64-bit hash to a table index: 64 minus the bits of the mask."""
+    shift = 64
+    while mask > 0:
+        mask >>= 1
+        shift -= 1
+    return np.uint64(shift)
+
+
+@inner
+def _place(key, mask, shift, stirred):
+    """Return the first table index to search for a key.
+
+    Fibonacci hashing (Knuth 3, 6.4), after folding in the upper half, spreads consecutive keys evenly, but keys at
+    certain distances collide often. A table with many collisions becomes ``stirred``: ``mix`` then spreads all keys as
+    at random.
+    """
+    if stirred:
+        return mix(key) & mask
+    h = np.uint64(key)
+    h ^= h >> np.uint64(32)
+    h *= np.uint64(0x9E3779B97F4A7C15)
+    return np.int64(h >> shift)
 
 
 @inner
@@ -69,13 +96,16 @@ def intern_rows(op, keys, begin, n, usable, some, out, places, values, stride, w
 
     For keys of several words, ``keys`` are hashes, which may lie in ``out``. Word k of row i is
     ``values[words[3 * k] * stride + i]``. All words of an id but the last are the ``others`` words from
-    ``rest[others * id]`` on.
+    ``rest[others * id]`` on. ``op.passed`` counts the other keys' entries that are probed.
     """
     table_at, slots_at = op.table, op.slots
     table, slots, key_of, rest = at_i32(table_at), at_i32(slots_at), at_i64(slots_at), at_i64(op.rest)
     mask = op.table_size - 1
+    shift = _shift(mask)
+    stirred = op.stirred
     for i in range(begin, n):
-        places[i] = mix(keys[i]) & mask
+        places[i] = _place(keys[i], mask, shift, stirred)
+    passed = 0
     n_ids, n_free, free = op.n_ids, op.n_free, op.free
     room = key_room(n_ids, n_free, op.slots_size, mask + 1)
     i = begin
@@ -95,6 +125,7 @@ def intern_rows(op, keys, begin, n, usable, some, out, places, values, stride, w
                 rest, others * (entry - 1), values, stride, words, others, i
             ):
                 break
+            passed += 1
             j = (j + 1) & mask
             entry = np.int64(table[j])
         if entry == 0:
@@ -117,6 +148,7 @@ def intern_rows(op, keys, begin, n, usable, some, out, places, values, stride, w
     op.n_ids = n_ids
     op.n_free = n_free
     op.free = free
+    op.passed += passed
     return i
 
 
@@ -158,8 +190,11 @@ def has_key_room(op, rows, n):
 
 
 @inner
-def name_rows(op, side, other, keys):
-    """Look up the ids of the keys at an address from row ``n_named`` on, until capacity for a new key lacks."""
+def name_rows(op, side, other, table, keys):
+    """Look up the ids of the keys at an address from row ``n_named`` on, until capacity for a new key lacks.
+
+    ``table`` is the operator's record with the key table.
+    """
     key_ids = at_i64(op.key_ids)
     n = op.n
     if other.live == 0 and op.n_kept == 0:
@@ -168,7 +203,7 @@ def name_rows(op, side, other, keys):
         op.n_named = n
         return
     op.n_named = intern_rows(
-        op, at_i64(keys), op.n_named, n, at_u8(op.usable), op.masked != 0, key_ids, at_i64(op.chosen),
+        table, at_i64(keys), op.n_named, n, at_u8(op.usable), op.masked != 0, key_ids, at_i64(op.chosen),
         at_i64(op.values), op.room_rows, at_i64(side.key_words), side.n_key_words - 1,
     )
 
@@ -209,9 +244,10 @@ def fill_table(op):
     """Insert every key that some row uses into the empty table."""
     table, slots, key_of = at_i32(op.table), at_i32(op.slots), at_i64(op.slots)
     mask = op.table_size - 1
+    shift = _shift(mask)
     for key_id in range(op.n_ids):
         if not is_free(slots, key_id):
-            j = mix(key_of[4 * key_id + KEY_WORD]) & mask
+            j = _place(key_of[4 * key_id + KEY_WORD], mask, shift, op.stirred)
             while table[j] != 0:
                 j = (j + 1) & mask
             table[j] = key_id + 1
@@ -228,10 +264,11 @@ def regrow_ints(operator, old):
     op = operator_at(operator, 0)
     table, key_of = at_i32(op.table), at_i64(op.slots)
     mask = op.table_size - 1
+    shift = _shift(mask)
     for i in range(old.shape[0]):
         entry = np.int64(old[i])
         if entry != 0:
-            j = mix(key_of[4 * entry + (KEY_WORD - 4)]) & mask
+            j = _place(key_of[4 * entry + (KEY_WORD - 4)], mask, shift, op.stirred)
             while table[j] != 0:
                 j = (j + 1) & mask
             table[j] = entry

@@ -9,13 +9,13 @@ from __future__ import annotations
 import numpy as np
 
 from ivjoin.shj import registers as at
-from ivjoin.shj.kernels.compiling import I8, compiled, inner
+from ivjoin.shj.kernels.compiling import inner
 from ivjoin.shj.kernels.keys.byte_key_kernels import name_bytes, same_words
 from ivjoin.shj.kernels.keys.key_kernels import has_key_room
 from ivjoin.shj.kernels.memory import BUFFERS, CHILDREN, at_i32, at_i64, at_u8, at_u64, load
-from ivjoin.shj.kernels.records import operator_at, piece_at, side_at
+from ivjoin.shj.kernels.records import piece_at
 
-__all__ = ["name_packed", "name_slice", "packed_bytes_wanted"]
+__all__ = ["name_packed", "packed_bytes_wanted"]
 
 
 @inner
@@ -141,7 +141,7 @@ def packed_bytes_wanted(op, side, other, n):
 
 
 @inner
-def name_packed(op, side, other):
+def name_packed(op, side, other, table):
     """Do as ``key_kernels.name_rows`` for keys that are byte strings."""
     n = op.n
     key_ids = at_i64(op.key_ids)
@@ -151,26 +151,18 @@ def name_packed(op, side, other):
             key_ids[i] = -1
         op.n_named = n
         return
-    spans = at_i64(op.spans)
+    spans = at_i64(table.spans)
     last = np.int64(-1)  # consecutive rows often have the same key
     for i in range(op.n_named, n):
         if op.masked and usable[i] == 0:
             key_ids[i] = -1
             continue
-        start = op.arena + op.arena_top
+        start = table.arena + table.arena_top
         size = _pack(op, side, i, start)
-        if last < 0 or spans[2 * last + 1] != size or not same_words(op.arena + spans[2 * last], start, size):
-            last = name_bytes(op, size)
+        if last < 0 or spans[2 * last + 1] != size or not same_words(table.arena + spans[2 * last], start, size):
+            last = name_bytes(table, size)
             if last < 0:
                 op.n_named = i
                 return
         key_ids[i] = last
     op.n_named = n
-
-
-@compiled(I8(I8, I8))
-def name_slice(operator, p):
-    """Do as ``name_packed`` for a batch of a slice; return the number of rows left without capacity."""
-    op = operator_at(operator, 0)
-    name_packed(op, side_at(op.sides, p), side_at(op.sides, 1 - p))
-    return op.n - op.n_named

@@ -46,14 +46,14 @@ def _sum_words(values, stride, words, count, begin, n, out):
 
 
 @inner
-def name_words(op, side, other):
+def name_words(op, side, other, table):
     """Do as ``name_rows`` for keys of several words."""
     n = op.n
     if op.n_named == 0:
         _make_words(op, side, n)
     words = at_i64(side.key_words)
     _sum_words(at_i64(op.values), op.room_rows, words, side.n_key_words, op.n_named, n, at_i64(op.key_ids))
-    name_rows(op, side, other, op.key_ids)
+    name_rows(op, side, other, table, op.key_ids)
 
 
 @compiled(VOID(I8, IN2, IN1, IN_U8, IO1, IO1))

@@ -139,7 +139,7 @@ def store_text(op, side):
     n = op.n_kept
     fits = True
     for c in range(side.n_texts):
-        t = text_at(side.texts, c)
+        t = text_at(mem.load(side.texts + 8 * c), 0)
         if t.kind == at.BYTES:
             t.wanted = t.top - t.base + _kept_bytes(op, t, n)
             if t.wanted > t.room and not _shifted(side, t):
@@ -151,7 +151,7 @@ def store_text(op, side):
     kept = mem.at_i64(op.kept_at)
     place = side.hi % side.cap
     for c in range(side.n_texts):
-        t = text_at(side.texts, c)
+        t = text_at(mem.load(side.texts + 8 * c), 0)
         if t.kind == at.BYTES:
             _append_bytes(op, side, t, n)
         else:

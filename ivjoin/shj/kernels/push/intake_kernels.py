@@ -204,9 +204,9 @@ def arrive(op, p, side, other):
             return status
     if op.n_named < op.n:
         if op.key_kind == at.INT:
-            name_rows(op, side, other, op.values + 8 * at_i64(side.key_words)[0] * op.room_rows)
+            name_rows(op, side, other, op, op.values + 8 * at_i64(side.key_words)[0] * op.room_rows)
         elif op.key_kind == at.INTS:
-            name_words(op, side, other)
+            name_words(op, side, other, op)
         else:
-            name_packed(op, side, other)
+            name_packed(op, side, other, op)
     return at.KEYS | at.MORE if op.n_named < op.n or side.stops else 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels.compiling import inner
-from ivjoin.shj.kernels.keys.key_kernels import SOME_KEYS, fill_table, take_back_ids
+from ivjoin.shj.kernels.keys.key_kernels import CROWDED, SOME_KEYS, fill_table, take_back_ids
 from ivjoin.shj.kernels.memory import at_i32
 from ivjoin.shj.kernels.push import index_kernels as index
 from ivjoin.shj.kernels.records import expiry_at
@@ -12,6 +12,7 @@ from ivjoin.shj.kernels.records import expiry_at
 __all__ = ["LOOK_EVERY", "SOME_ENTRIES", "finish"]
 
 SOME_ENTRIES = 1024  # capacity that a heap may always have
+_SOME_ROWS = 64  # added to a batch's rows, so that few rows do not make a table look crowded
 LOOK_EVERY = 64  # pushes between two checks whether memory that is reserved exceeds the need
 
 
@@ -70,6 +71,10 @@ def finish(op, side, other):
     # If evaluating keys failed for some rows (`rekeyed`), equal ids do not imply equal keys: keep the full predicate.
     if op.full_predicate and not op.rekeyed and side.live == 0 and other.live == 0:
         op.full_predicate = 0
+    if op.stirred == 0 and op.passed > CROWDED * (op.n + _SOME_ROWS):
+        op.stirred = 1
+        _sweep(op)
+    op.passed = 0
     many = op.live_keys + op.live_keys // 4 + SOME_KEYS
     if op.key_kind != at.NO_KEY and op.n_ids - op.n_free > many + op.n:
         if op.key_kind != at.GIVEN:

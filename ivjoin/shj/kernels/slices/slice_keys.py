@@ -6,7 +6,8 @@ import numpy as np
 
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels.compiling import inner
-from ivjoin.shj.kernels.memory import at_i32, at_i64, at_u8
+from ivjoin.shj.kernels.memory import at_i32, at_i64, at_u8, load
+from ivjoin.shj.kernels.records import operator_at
 from ivjoin.shj.kernels.slices import slice_kernels as steps
 from ivjoin.shj.registers import I64_MAX, I64_MIN
 
@@ -91,6 +92,7 @@ def group(s, mine, my_side, theirs, their_side):
                 for i in range(mine.n):
                     ids[i] = 0
     else:
+        s.n_ids = max(operator_at(load(s.operators), 0).n_ids, np.int64(1))
         _given_ids(theirs, at_i32(s.build_ids))
         _given_ids(mine, at_i32(s.probe_ids))
     if s.keyed:

@@ -94,8 +94,8 @@ class StoredRows:
         self._registers[_KEY_PIECES] = pieces
         self.stored = list(range(len(types)) if stored is None else stored)
         widths = [byte_width(t) for t in types] if widths is None else widths
-        self.columns, self._texts = columns_of(
-            types, widths, self.stored, same or {}, in_key or {}, WeakMethod(self._ordinals_at),
+        self.columns = columns_of(
+            types, widths, same or {}, in_key or {}, WeakMethod(self._ordinals_at),
             WeakMethod(self._pieces_at) if in_key else None,
         )
         self._widths = [width or 0 for width in widths]
@@ -124,11 +124,10 @@ class StoredRows:
         by_kernel = WordColumn, OrdinalColumn, KeyTextColumn, BytesColumn, BoolColumn
         self.by_python = [i for i, c in enumerate(self.columns) if not isinstance(c, by_kernel)]
         self.texts = [c for c in self.columns if isinstance(c, (BytesColumn, BoolColumn))]
-        if len(self._texts) != len(self.texts):  # some have moved to files
-            self._texts = at.blank(at.TEXT, len(self.texts))
-            for k, c in enumerate(self.texts):
-                self._texts[k : k + 1] = c.record
-                c.take_record(self._texts[k : k + 1])
+        for column, c in zip(self.stored, self.columns, strict=True):
+            if isinstance(c, (BytesColumn, BoolColumn)):
+                c.record["column"] = column
+        self._texts = np.array([address(c.record) for c in self.texts], dtype=np.int64)
 
     def point(self) -> None:
         """Write the addresses of the arrays to the side's record, after memory has moved."""

@@ -70,18 +70,15 @@ class BytesColumn:
     _base = Register(TEXT, "base")  # the start that corresponds to the first byte of the arena
     _next = Register(TEXT, "next")  # id of the next row
 
-    def __init__(self, t: pa.DataType, cap: int, record: np.ndarray | None = None) -> None:
+    def __init__(self, t: pa.DataType, cap: int) -> None:
         self.type = t
-        self.record = blank(TEXT, 1) if record is None else record
+        self.record = blank(TEXT, 1)
         self._registers = self.record.view(np.int64)
         self.record["kind"], self.record["offset_width"] = BYTES, arrow.offset_width(t)
         self._starts = np.zeros(cap, dtype=np.int64)
         self._arena = np.empty(256, dtype=np.uint8)
         self.valid = Validity()
         self.point()
-
-    def take_record(self, record: np.ndarray) -> None:
-        self.record, self._registers = record, record.view(np.int64)
 
     def point(self) -> None:
         """Write the addresses of the arrays to the record, after memory has moved."""
