@@ -62,7 +62,8 @@ def column_of(node: Node) -> Node | None:
 def ordinal_columns(plan: JoinPlan, s: int) -> dict[int, int | None]:
     """Return the stored columns of a side that equal one of its axes, or its only key (None), value for value.
 
-    Keys of the map are places among the stored columns.
+    Keys of the map are places among the stored columns. An axis can also restore doubles, as long as
+    ``OrdinalColumn.tells`` is True.
     """
     side = plan.sides[s]
     out: dict[int, int | None] = {}
@@ -73,7 +74,9 @@ def ordinal_columns(plan: JoinPlan, s: int) -> dict[int, int | None]:
         column = column_of(node)
         if column is not None:
             index = side.schema.get_field_index(column.params[1])
-            if index in side.stored and is_own_ordinal(side.schema.field(index).type):
+            t = side.schema.field(index).type
+            told = is_own_ordinal(t) or (source is not None and pa.types.is_float64(t))
+            if index in side.stored and told:
                 out.setdefault(side.stored.index(index), source)
     return out
 

@@ -14,7 +14,7 @@ from ivjoin.shj.kernels.output import byte_kernels
 from ivjoin.shj.registers import NAN_BITS, NAN_ORDINAL
 
 __all__ = [
-    "Bytes", "bitmap", "byte_width", "counted", "doubles_of", "encoded", "fixed_array",
+    "Bytes", "are_told_by_ordinals", "bitmap", "byte_width", "counted", "doubles_of", "encoded", "fixed_array",
     "fixed_view", "is_own_ordinal", "offset_width", "take", "taken", "truths", "validity", "whole_numbers",
     "with_number", "words_of",
 ]
@@ -68,6 +68,13 @@ def with_number(ordinals: np.ndarray, number: float) -> np.ndarray:
     out = (bits ^ (sign & ~_TOP_BIT)) - sign
     out[np.abs(out) >= NAN_ORDINAL] = NAN_ORDINAL
     return out
+
+
+def are_told_by_ordinals(array: pa.Array) -> bool:
+    """Return whether :func:`doubles_of` restores each double's bits; it cannot restore -0.0 or unusual NaNs."""
+    bits = fixed_view(array, 8).view(np.int64)
+    odd = (bits == _TOP_BIT) | ((bits & ~_TOP_BIT >= NAN_ORDINAL) & (bits != NAN_BITS))
+    return not odd.any()
 
 
 def words_of(width: int) -> tuple[Any, tuple[int, ...]]:

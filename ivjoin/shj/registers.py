@@ -62,7 +62,8 @@ TRACKER = _record(
 TERM = _record("axis tracker low high least most")
 BOUND = _record("low high least most")  # of an axis
 EXPIRY = _record("used last bound cursor heap size room")  # [axis, falling]
-# A stored column that the kernel writes. The width is 0 if the column is an axis or the key.
+# A stored column that the kernel writes. The width is 0 if the column is an axis or the key; ``ring`` is then 1 if the
+# ordinals are those of doubles.
 STORED = _record("column ring width valid")
 # An output column. For text, ``width`` is the width of an offset. ``alike``: equal values of both sides have the same
 # bytes, so the column may be taken from the probe side.
@@ -72,7 +73,8 @@ KEY_PIECE = _record("kind source column width safe nulls")
 # A word of a key of ordinals: a row of ``values``, either read or, if null is a value, computed from the read one.
 KEY_WORD = _record("row source kind")
 # A column of the input as it is stored. If the column is not words, ``values`` is the address of its TEXT record.
-# Stride 0: the key, a word. For text, stride -1 - k: piece k of a byte-string key.
+# Stride 0: the key, a word. For text, stride -1 - k: piece k of a byte-string key. For words, a negative stride:
+# ordinals of doubles, -stride bytes apart.
 RING = _record("values stride valid")
 # A stored column of text or bools. A bool column has ``starts`` alone, its values. ``room``: usable bytes of the arena.
 TEXT = _record("column kind offset_width room top base next wanted", "starts arena valid")  # address

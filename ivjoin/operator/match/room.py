@@ -13,6 +13,7 @@ from ivjoin.shj import registers as at
 from ivjoin.shj.kernels.push.upkeep_kernels import LOOK_EVERY
 from ivjoin.shj.store.keys import ByteKeys, IntKeys
 from ivjoin.shj.store.rows import payload_room
+from ivjoin.shj.store.rows.ring_room import keep_apart
 from ivjoin.shj.store.rows.selectivity import most_selective
 from ivjoin.shj.store.values.columns import OrdinalColumn, WordColumn
 
@@ -52,7 +53,9 @@ def _make_room(core: Core, p: int, batch: pa.RecordBatch, heaps: bool) -> None:
     if heaps:
         store.schedules.make_room(n)
         store._changes += 1
-    for column, c in zip(store.stored, store.columns, strict=True):
+    for i, (column, c) in enumerate(zip(store.stored, list(store.columns), strict=True)):
+        if isinstance(c, OrdinalColumn) and not c.tells(batch.column(column)):
+            keep_apart(store, i)
         if isinstance(c, (WordColumn, OrdinalColumn)) and c.valid.ring is None and batch.column(column).null_count:
             core.account.want(store.cap)
             c.valid.begin(store.cap)

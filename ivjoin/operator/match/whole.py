@@ -18,7 +18,7 @@ from ivjoin.errors import IvjoinError
 from ivjoin.expr.nodes import Node
 from ivjoin.frontier.tracking import Frontier
 from ivjoin.operator.intake import Intake, outside
-from ivjoin.operator.match.keys import key_table
+from ivjoin.operator.match.keys import key_table, most_bytes
 from ivjoin.operator.match.output import in_parts
 from ivjoin.operator.match.residual import matching
 from ivjoin.operator.match.values import prepare
@@ -210,7 +210,7 @@ class Whole:
             rows = sum(batch.num_rows for batch in batches)
             self.keys.clear(Account())
             if isinstance(self.keys, ByteKeys):
-                self.keys.make_room(rows, sum(map(_most_bytes, self.sources, batches)))
+                self.keys.make_room(rows, sum(map(most_bytes, self.sources, batches)))
             else:
                 self.keys.reserve(rows)
             self.keys.point()
@@ -314,12 +314,3 @@ class Whole:
         order[np.concatenate((np.flatnonzero(there), np.flatnonzero(~there)))] = np.arange(len(rows))
         one = in_few_batches([part for part in parts if part.num_rows])
         return [rows_at(one[0], order)] if len(one) == 1 else one
-
-
-def _most_bytes(sources: SideSources, batch: pa.RecordBatch) -> int:
-    """Return an upper bound of the bytes of the keys of a batch that kernels pack."""
-    if sources.pieces is None:
-        return 0
-    columns = {int(column) for column in sources.pieces["column"] if column >= 0}
-    each = 8 + 12 * len(sources.pieces)
-    return 16 + each * batch.num_rows + sum(int(batch.column(i).nbytes) for i in columns)

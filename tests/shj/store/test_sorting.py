@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ivjoin.shj.kernels.lookup import lookup_kernels
+from ivjoin.shj.kernels.lookup import grouped_kernels
 from ivjoin.shj.sorting import in_order, order_by_key
 
 LEAST, MOST = -(2**63), 2**63 - 1

@@ -10,8 +10,8 @@ from ivjoin.shj.kernels.compiling import inner
 from ivjoin.shj.kernels.push.index_kernels import KEY
 
 __all__ = [
-    "array_struct", "bits_of_double", "blank", "copy_all", "copy_keys", "copy_rows", "double_below", "float_ordinal",
-    "read_double", "read_source", "taken_bits", "taken_bytes",
+    "are_told_by_ordinals", "array_struct", "bits_of_double", "blank", "copy_all", "copy_doubles", "copy_keys",
+    "copy_rows", "double_below", "float_ordinal", "read_double", "read_source", "taken_bits", "taken_bytes",
 ]  # fmt: skip
 
 _LOW_BITS = 2**63 - 1
@@ -32,6 +32,17 @@ def float_ordinal(bits):
 def bits_of_double(x, cell):
     mem.at_f64(cell)[0] = x
     return mem.at_i64(cell)[0]
+
+
+@inner
+def are_told_by_ordinals(pointer, n):
+    """Return whether the ordinals of n doubles determine their bits: none is -0.0 or a NaN with unusual bits."""
+    values = mem.at_i64(pointer)
+    odd = False
+    for i in range(n):
+        bits = values[i]
+        odd |= (bits == _TOP_BIT) | ((bits & _LOW_BITS >= at.NAN_ORDINAL) & (bits != at.NAN_BITS))
+    return not odd
 
 
 @inner
@@ -189,6 +200,16 @@ def copy_rows(target, source, width, stride, index, n):
             k = index[i] * width
             for w in range(width):
                 tb[i * width + w] = sb[k + w]
+
+
+@inner
+def copy_doubles(target, source, step, index, n):
+    """Set ``target[i]`` to the double with ordinal ``source[index[i]]``; ordinals lie ``step`` words apart."""
+    t, s = mem.at_i64(target), mem.at_i64(source)
+    for i in range(n):
+        ordinal = s[step * index[i]]
+        bits = -ordinal ^ _TOP_BIT if ordinal < 0 else ordinal
+        t[i] = at.NAN_BITS if ordinal == at.NAN_ORDINAL else bits
 
 
 @inner

@@ -10,6 +10,7 @@ from ivjoin.shj.kernels.compiling import inner
 from ivjoin.shj.kernels.output.batch_memory import (
     array_struct,
     blank,
+    copy_doubles,
     copy_keys,
     copy_rows,
     taken_bits,
@@ -55,6 +56,8 @@ def _put_words(op, p, other, side, column, width, n, rows, places, data):
     if ring.stride == 0:
         links = mem.at_i32(other.rows)
         copy_keys(data, ring.values, width, links, 2 * (FIRST_AXIS + other.n_axes), places, n)
+    elif ring.stride < 0:
+        copy_doubles(data, ring.values, -ring.stride >> 3, places, n)
     else:
         copy_rows(data, ring.values, width, ring.stride, places, n)
 

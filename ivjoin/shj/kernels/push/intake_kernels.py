@@ -8,6 +8,7 @@ from ivjoin.shj.kernels.keys.key_kernels import has_key_room, name_rows
 from ivjoin.shj.kernels.keys.packed_key_kernels import name_packed, packed_bytes_wanted
 from ivjoin.shj.kernels.keys.word_key_kernels import name_words
 from ivjoin.shj.kernels.memory import BUFFERS, CHILDREN, LENGTH, NULL_COUNT, OFFSET, at_i64, at_u8, load
+from ivjoin.shj.kernels.output.batch_memory import are_told_by_ordinals
 from ivjoin.shj.kernels.push.expiry_kernels import heaps_have_room
 from ivjoin.shj.kernels.push.order_kernels import check_orders, commit_orders, settle_marks
 from ivjoin.shj.kernels.records import bound_at, source_at, stored_at
@@ -51,6 +52,8 @@ def _has_room(op, side, other, n):
     for c in range(side.n_stored):
         s = stored_at(side.stored, c)
         if s.valid == 0 and valid[2 * s.column] != 0:
+            return False
+        if s.width == 0 and s.ring == 1 and not are_told_by_ordinals(at_i64(op.in_values)[s.column], n):
             return False
     if op.key_kind == at.INT or op.key_kind == at.INTS:
         return has_key_room(op, side.live + other.live, n)

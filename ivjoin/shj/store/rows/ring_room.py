@@ -20,7 +20,7 @@ from ivjoin.shj.store.values.segments import SegmentColumn
 from ivjoin.shj.store.values.texts import BytesColumn
 
 __all__ = [
-    "can_be_cleared", "clear", "drop", "leave", "more", "next_cap", "note_order",
+    "can_be_cleared", "clear", "drop", "keep_apart", "leave", "more", "next_cap", "note_order",
     "recap", "renumber", "row_bytes", "sort",
 ]
 
@@ -121,6 +121,16 @@ def recap(store: StoredRows, cap: int) -> None:
         for column in store.columns:
             column.grow(cap, store.lo, store.hi)
     store.rows, store.links, store.cap = rows, links, cap
+    store._changes += 1
+    store.point()
+
+
+def keep_apart(store: StoredRows, i: int) -> None:
+    """Give a column that was read from an axis a ring of its own, before values come that ordinals do not determine."""
+    column = store.columns[i]
+    assert isinstance(column, OrdinalColumn)
+    store.account.want(lambda: store.cap * column.type.bit_width // 8)  # `on_full` may remove rows
+    store.columns[i] = WordColumn.taking_over(column, store.cap, store.places(np.arange(store.lo, store.hi)))
     store._changes += 1
     store.point()
 

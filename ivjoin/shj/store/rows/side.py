@@ -9,9 +9,10 @@ import pyarrow as pa
 
 from ivjoin.shj.kernels.push import index_kernels
 from ivjoin.shj.registers import I64_MAX, I64_MIN
-from ivjoin.shj.store.rows.ring_room import more, next_cap, note_order, recap, renumber, sort
+from ivjoin.shj.store.rows.ring_room import keep_apart, more, next_cap, note_order, recap, renumber, sort
 from ivjoin.shj.store.rows.stored_rows import StoredRows
 from ivjoin.shj.store.sizes import extend, fitting, is_wide
+from ivjoin.shj.store.values.columns import OrdinalColumn
 
 __all__ = ["SideStore"]
 
@@ -34,6 +35,9 @@ class SideStore(StoredRows):
         self.turn()
         if self.hi - self.lo + n > self.cap:
             self.make_room(n)
+        for i, (column, array) in enumerate(zip(self.columns, arrays, strict=True)):
+            if isinstance(column, OrdinalColumn) and not column.tells(array):
+                keep_apart(self, i)
         first = self.hi
         self._link(key_ids, axes, first)
         for column, array in zip(self.columns, arrays, strict=True):

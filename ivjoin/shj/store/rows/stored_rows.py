@@ -151,11 +151,11 @@ class StoredRows:
                 if c.source is not None:
                     first = rows + 8 * (_FIRST_AXIS + c.source)
                     stride = self.rows.strides[0]
-                    rings[k], rings[k + 1], rings[k + 2] = first, stride, valid
+                    rings[k], rings[k + 1], rings[k + 2] = first, -stride if c.doubles else stride, valid
                 else:
                     assert isinstance(self.keys, IntKeys)
                     rings[k], rings[k + 1], rings[k + 2] = self.keys.keys_at, 0, valid
-                table[n], table[n + 1], table[n + 2], table[n + 3] = column, 0, 0, valid
+                table[n], table[n + 1], table[n + 2], table[n + 3] = column, c.doubles, 0, valid
                 n += _ENTRY
             elif isinstance(c, KeyTextColumn):
                 rings[k], rings[k + 1], rings[k + 2] = 0, -1 - c.piece, 0

@@ -20,7 +20,7 @@ import pyarrow as pa
 from ivjoin.shj import arrow
 from ivjoin.shj.kernels.memory import address_of as address
 from ivjoin.shj.registers import BITS, TEXT, blank
-from ivjoin.shj.store.values.rings import Column, FixedColumn, RingColumn, put
+from ivjoin.shj.store.values.rings import Column, FixedColumn, RingColumn, Validity, put
 from ivjoin.shj.store.values.segments import SegmentColumn
 from ivjoin.shj.store.values.texts import BytesColumn, KeyTextColumn, PiecesAt
 
@@ -62,11 +62,18 @@ def columns_of(
 class WordColumn(RingColumn):
     """A ring of fixed-width words."""
 
-    def __init__(self, t: pa.DataType, cap: int, width: int) -> None:
-        super().__init__(t)
+    def __init__(self, t: pa.DataType, cap: int, width: int, valid: Validity | None = None) -> None:
+        super().__init__(t, valid)
         self._width = width
         dtype, shape = arrow.words_of(width)
         self._ring = np.empty((cap, *shape), dtype=dtype)
+
+    @classmethod
+    def taking_over(cls, column: OrdinalColumn, cap: int, places: np.ndarray) -> WordColumn:
+        """Return a ring with the values of the rows at ``places``, which so far were read from an axis."""
+        made = cls(column.type, cap, 8, column.valid)
+        made._ring[places] = column.words(places)
+        return made
 
     def append(self, array: pa.Array, first: int) -> None:
         put(self._ring, first, arrow.fixed_view(array, self._width))
@@ -80,16 +87,31 @@ class WordColumn(RingColumn):
 class OrdinalColumn(FixedColumn):
     """A column whose values the store already has as an axis (``source``) or as the key (None). Only nulls are stored.
 
-    Its type fits :func:`ivjoin.shj.arrow.is_own_ordinal`. ``values`` returns the values of a source at given places :
-    int64[n]. It is weak, because a strong reference to the store would delay freeing both until a garbage collection.
+    Its type fits :func:`ivjoin.shj.arrow.is_own_ordinal`. An axis may also be float64, as long as its ordinals
+    determine every value (:meth:`tells`). ``values`` returns the values of a source at given places : int64[n]. It is
+    weak, because a strong reference to the store would delay freeing both until a garbage collection.
     """
 
     def __init__(self, t: pa.DataType, source: int | None, values: OrdinalsAt, cap: int, width: int) -> None:
         super().__init__(t)
         self.source = source
+        self.doubles = pa.types.is_float64(t)
         self._values = values
         self._word = arrow.words_of(width)[0]
         self._cap = cap
+
+    def tells(self, array: pa.Array) -> bool:
+        """Return whether the ordinals determine every value of an array."""
+        return not self.doubles or arrow.are_told_by_ordinals(array)
+
+    def words(self, places: np.ndarray) -> np.ndarray:
+        """Return the values at ``places`` as unsigned words."""
+        values = self._values()
+        assert values is not None, "a column without its store"
+        ordinals = values(self.source, places)
+        if self.doubles:
+            return arrow.doubles_of(ordinals).view(self._word)
+        return ordinals.astype(self._word, copy=False)
 
     def append(self, array: pa.Array, first: int) -> None:
         if array.null_count or self.valid.ring is not None:
@@ -100,10 +122,7 @@ class OrdinalColumn(FixedColumn):
         self.valid.grow(cap, lo, hi)
 
     def gather(self, ids: np.ndarray, places: np.ndarray) -> pa.Array:
-        values = self._values()
-        assert values is not None, "a column without its store"
-        words = values(self.source, places).astype(self._word, copy=False)
-        return arrow.fixed_array(words, self.valid.at(places), self.type)
+        return arrow.fixed_array(self.words(places), self.valid.at(places), self.type)
 
     def select(self, ids: np.ndarray, places: np.ndarray, cap: int) -> None:
         self._cap = cap

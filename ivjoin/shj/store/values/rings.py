@@ -150,9 +150,9 @@ class FixedColumn:
 
     varies = False
 
-    def __init__(self, t: pa.DataType) -> None:
+    def __init__(self, t: pa.DataType, valid: Validity | None = None) -> None:
         self.type = t
-        self.valid = Validity()
+        self.valid = valid or Validity()
 
     @property
     def lies_in_files(self) -> bool:

@@ -1,4 +1,4 @@
-"""Columns of doubles that are an axis are emitted bit by bit as they came."""
+"""Columns of doubles that are an axis: stored once, as ordinals, and emitted bit by bit unchanged."""
 
 from __future__ import annotations
 
@@ -10,6 +10,10 @@ import pyarrow as pa
 import pytest
 
 from ivjoin import SymmetricHashJoin
+from ivjoin.expr.ordinal import ordinals
+from ivjoin.expr.types import FLOAT64
+from ivjoin.shj.arrow import are_told_by_ordinals, doubles_of
+from ivjoin.shj.store.values.columns import OrdinalColumn, WordColumn
 
 pytestmark = pytest.mark.nojit
 
@@ -32,8 +36,12 @@ def record(t: Any, first: int, absent: Any = ()) -> pa.RecordBatch:
     )
 
 
+def held(op: SymmetricHashJoin, side: int) -> type:
+    return type(op._core.stores[side].columns[op._core.stores[side].stored.index(1)])
+
+
 def bits_out(batches: list[pa.RecordBatch]) -> dict[int, int | None]:
-    """The bits of ``t`` of each row that came out, by its number."""
+    """The bits of ``t`` of each output row, by its number."""
     out: dict[int, int | None] = {}
     for b in batches:
         values = np.frombuffer(b.column("t").buffers()[1], np.uint64)[b.column("t").offset :]
@@ -45,6 +53,18 @@ def bits_out(batches: list[pa.RecordBatch]) -> dict[int, int | None]:
 
 def bits_of(batch: pa.RecordBatch) -> dict[int, int | None]:
     return bits_out([batch])
+
+
+def test_ordinals_tell_all_but_a_zero_below_zero_and_unusual_nans() -> None:
+    rng = np.random.default_rng(1)
+    drawn = rng.integers(-(2**63), 2**63 - 1, 2000).view(np.float64)
+    values = np.array([*PLAIN, double(QUIET), *drawn[drawn == drawn]])
+    back = doubles_of(ordinals(values, FLOAT64))
+    np.testing.assert_array_equal(back.view(np.uint64), values.view(np.uint64))
+    assert are_told_by_ordinals(pa.array(values, from_pandas=False))
+    for bits in (1 << 63, OTHER, NEGATIVE, (0x7FF0 << 48) + 1):
+        odd = pa.Array.from_buffers(pa.float64(), 1, [None, pa.py_buffer(struct.pack("<Q", bits))])
+        assert not are_told_by_ordinals(odd)
 
 
 @pytest.mark.one_in(2)
@@ -62,9 +82,11 @@ def test_doubles_are_emitted_unchanged(how: str, limit: Any, odd: float | None) 
     for i, piece in enumerate(pieces):
         want |= bits_of(piece)
         out += op.push("left", piece)
+        assert held(op, 0) is (OrdinalColumn if i < 2 else WordColumn)
         if i == 1:
             op = SymmetricHashJoin.restore(op.snapshot(), memory_limit=limit)
     op = SymmetricHashJoin.restore(op.snapshot(), memory_limit=limit)
+    assert held(op, 0) is (OrdinalColumn if odd is None else WordColumn)
     out += op.push("right", record(np.full(30, np.inf), 0))
     out += op.finish()
     found = bits_out(out)
@@ -73,8 +95,8 @@ def test_doubles_are_emitted_unchanged(how: str, limit: Any, odd: float | None) 
         assert found == want
 
 
-def test_negative_zero_around_the_end_of_the_ring() -> None:
-    """Rows around the end of the ring, some of which have left, keep their values."""
+def test_batch_with_negative_zero_reserves_for_all_rows() -> None:
+    """Rows around the end of the ring, some of them evicted, keep their values as their column moves."""
     op = SymmetricHashJoin(SCHEMA, SCHEMA, condition="l.t <= r.t AND l.t >= r.t", how="left", left_order="t",
                            right_order="t")  # fmt: skip
     want: dict[int, int | None] = {}
