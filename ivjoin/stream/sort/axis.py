@@ -21,9 +21,8 @@ from ivjoin.frontier.order import Order
 from ivjoin.outer.values import has_value
 from ivjoin.plan.join_plan import JoinPlan, SidePlan
 from ivjoin.plan.planner import inferred
-from ivjoin.shj.arrow import taken
 from ivjoin.shj.dictionaries import combined
-from ivjoin.shj.plain import no_rows
+from ivjoin.shj.plain import no_rows, rows_at
 
 __all__ = ["Axis", "axes", "best_axis", "compared_share", "indices", "candidate_pairs", "rows_of", "sample"]
 
@@ -71,7 +70,7 @@ def rows_of(table: pa.Table, at: np.ndarray) -> pa.RecordBatch:
     parts, first = [no_rows(table.schema)], 0
     for batch in table.to_batches():  # ``take`` on a table of many pieces would first combine them
         here = at[np.searchsorted(at, first) : np.searchsorted(at, first + batch.num_rows)] - first
-        parts.append(taken(batch, indices(here)))
+        parts.append(rows_at(batch, here))
         first += batch.num_rows
     return combined(pa.Table.from_batches(parts)).to_batches()[0]
 
