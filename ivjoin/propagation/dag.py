@@ -14,7 +14,7 @@ from ivjoin.expr.nodes import COMPARISONS, Node, walk
 from ivjoin.functions.rules.domain import Dom, is_void, met, of_literal, top, united
 from ivjoin.functions.rules.rule import Rule
 from ivjoin.functions.rules.state import Backward, Case, Cases, Forward, Infeasible, State, Structure, Taken
-from ivjoin.interval.machine import truth
+from ivjoin.interval import truth
 from ivjoin.propagation.decided import openings
 from ivjoin.propagation.linear import Forms, Sum, arguments, equation, forms, remainders
 from ivjoin.propagation.meeting import contradict

@@ -20,7 +20,7 @@ from ivjoin.expr.nodes import NEGATED, Node
 from ivjoin.expr.polynomial import Polynomial, divided, plus, times
 from ivjoin.functions.rules.domain import NAN, NULL
 from ivjoin.functions.rules.state import Infeasible, State
-from ivjoin.interval.machine import truth
+from ivjoin.interval import truth
 from ivjoin.interval.machine.integers import floor_root, mul_rev
 from ivjoin.propagation.polynomial import SLOP, Normal, error_of, power, range_of, ready, uses_of
 from ivjoin.propagation.sums import Equation

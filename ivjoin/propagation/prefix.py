@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import NAN_ORDINAL, ordinal_of, value_of
 from ivjoin.functions.rules.domain import Dom
-from ivjoin.interval.machine import truth
+from ivjoin.interval import truth
 from ivjoin.propagation.dag import Propagator
 
 __all__ = ["confirmed", "dead_until", "refutes"]

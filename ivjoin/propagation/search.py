@@ -13,7 +13,7 @@ from typing import Any
 from ivjoin.expr.nodes import Node
 from ivjoin.functions.rules.domain import Dom, state_of
 from ivjoin.functions.rules.state import Infeasible, State
-from ivjoin.interval.machine import truth
+from ivjoin.interval import truth
 from ivjoin.propagation.dag import Outcome, Propagator
 
 __all__ = ["narrowed"]

@@ -9,7 +9,7 @@ from ivjoin.functions.records.linear import Sum
 from ivjoin.functions.rules.domain import NULL, met
 from ivjoin.functions.rules.rule import Rule
 from ivjoin.functions.rules.state import Backward, Forward, Infeasible, State
-from ivjoin.interval.machine import truth
+from ivjoin.interval import truth
 
 __all__ = ["Equation", "both", "comparison", "joined", "value"]
 

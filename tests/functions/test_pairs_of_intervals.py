@@ -27,7 +27,7 @@ from ivjoin.functions.rules.domain import NAN, NULL
 from ivjoin.functions.rules.rule import Rule
 from ivjoin.functions.rules.state import Infeasible, State
 from ivjoin.functions.table import OPERATORS
-from ivjoin.interval.machine import truth
+from ivjoin.interval import truth
 from ivjoin.propagation.rules import rule_of
 
 STARTS = (-128, -72, -8, 56, 112)

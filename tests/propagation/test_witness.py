@@ -21,9 +21,9 @@ from ivjoin.errors import IvjoinError
 from ivjoin.expr.nodes import Node
 from ivjoin.functions.rules import rules_float, rules_integer, rules_truth
 from ivjoin.functions.rules.state import Infeasible
+from ivjoin.interval import truth
 from ivjoin.interval.machine import floats as machine_float
 from ivjoin.interval.machine import integers as machine
-from ivjoin.interval.machine import truth
 from ivjoin.propagation import Dom, Outcome, Propagator, contract_nodes, forward
 from ivjoin.propagation.search import narrowed
 

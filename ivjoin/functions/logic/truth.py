@@ -8,7 +8,7 @@ from ivjoin.functions.records import direction
 from ivjoin.functions.records.record import NO_NUMBER, NO_ORDER, Absent, Operator, never, one, quiet
 from ivjoin.functions.records.writing import ADD, AND, COMPARE, NOT, OR, Arg, Node, called, infix
 from ivjoin.functions.rules import rules_truth
-from ivjoin.interval.machine import truth
+from ivjoin.interval import truth
 
 __all__ = ["OPERATORS", "SPELLINGS"]
 

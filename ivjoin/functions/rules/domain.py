@@ -2,7 +2,7 @@
 
 A plain domain is ``(lo, hi, flags)`` of physical values and the bits NULL and NAN; ``(1, 0, flags)`` has no values.
 None is an unbounded end of a string or bytes. A nested type has ``(None, None, flags)``. A bool node has a mask of
-``interval.machine.truth``.
+``interval.truth``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from ivjoin.expr.literals import literal
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.types import Type
-from ivjoin.interval.machine import truth
+from ivjoin.interval import truth
 
 __all__ = [
     "NAN", "NULL", "Dom", "is_void", "may_null", "met", "none_of", "of_literal", "state_of", "top", "united",

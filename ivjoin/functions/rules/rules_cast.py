@@ -12,7 +12,7 @@ from ivjoin.functions.rules.rule import Place, Rule, same, strict_unary
 from ivjoin.functions.rules.rules_time import DAY, clock, stepwise
 from ivjoin.functions.rules.state import State
 from ivjoin.functions.rules.zones import clock_of
-from ivjoin.interval.machine import truth
+from ivjoin.interval import truth
 from ivjoin.interval.machine.casts import conversion
 from ivjoin.interval.machine.domains import HAVE_INTERVALS, domain
 

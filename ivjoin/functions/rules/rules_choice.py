@@ -13,7 +13,7 @@ from typing import Any
 from ivjoin.functions.rules.domain import NAN, NULL, is_void, may_null, met, none_of, united, without_null
 from ivjoin.functions.rules.rule import Maker, Place, Rule
 from ivjoin.functions.rules.state import Case, Forward, State
-from ivjoin.interval.machine import truth
+from ivjoin.interval import truth
 
 __all__ = ["case", "coalesce", "extreme"]
 

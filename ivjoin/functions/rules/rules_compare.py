@@ -17,7 +17,7 @@ from ivjoin.functions.rules.rule import Place, Rule
 from ivjoin.functions.rules.rules_text import compare_texts
 from ivjoin.functions.rules.rules_truth import compare_truths
 from ivjoin.functions.rules.state import Case, State
-from ivjoin.interval.machine import truth
+from ivjoin.interval import truth
 from ivjoin.interval.machine.floats import Format
 
 __all__ = ["comparison", "in_"]

@@ -8,7 +8,7 @@ from ivjoin.expr.nodes import NEGATED
 from ivjoin.functions.rules.domain import NULL
 from ivjoin.functions.rules.rule import Place, Rule
 from ivjoin.functions.rules.state import State
-from ivjoin.interval.machine import truth
+from ivjoin.interval import truth
 
 __all__ = ["compare_texts", "like"]
 

@@ -11,7 +11,7 @@ from typing import Any
 from ivjoin.functions.rules.domain import NAN, NULL, none_of
 from ivjoin.functions.rules.rule import Maker, Place, Rule
 from ivjoin.functions.rules.state import Case, State, Taken
-from ivjoin.interval.machine import truth
+from ivjoin.interval import truth
 
 __all__ = ["compare_truths", "connective", "is_nan", "is_null", "not_"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ivjoin.interval.machine import truth
+from ivjoin.interval import truth
 
 __all__ = ["Case", "Infeasible", "State", "Structure", "Taken"]
 

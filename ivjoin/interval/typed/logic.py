@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from ivjoin.interval import truth
 from ivjoin.interval.errors import IntervalError
-from ivjoin.interval.machine import truth
 from ivjoin.interval.machine.pairs import EMPTY, Pair, hull, meet
 from ivjoin.interval.machine.types import Type
 from ivjoin.interval.typed.intervals import DomainInterval, like, operand, void

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ivjoin.interval.machine import truth
+from ivjoin.interval import truth
 
 __all__ = [
     "BoolInterval", "logical_and", "logical_and_rev", "logical_not", "logical_not_rev", "logical_or", "logical_or_rev",

@@ -18,7 +18,7 @@ from ivjoin.expr import Scope
 from ivjoin.expr.nodes import LEFT, Node, make
 from ivjoin.functions.rules.domain import NAN, NULL, top
 from ivjoin.functions.rules.state import Structure
-from ivjoin.interval.machine import truth
+from ivjoin.interval import truth
 
 BYTES = pa.schema([("a", pa.int8()), ("b", pa.int8())])
 
