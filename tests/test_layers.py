@@ -148,6 +148,11 @@ def test_no_file_is_long() -> None:
 TESTS = ROOT.parent / "tests"
 
 
+def test_no_folder_is_large() -> None:
+    files = Counter(p.parent.relative_to(ROOT).as_posix() for p in ROOT.rglob("*.py") if p.name != "__init__.py")
+    assert {folder: n for folder, n in files.items() if n > 14} == {}
+
+
 def test_no_folder_of_tests_is_large() -> None:
     files = Counter(p.parent.relative_to(TESTS).as_posix() for p in TESTS.rglob("test_*.py"))
     assert {folder: n for folder, n in files.items() if n > 15} == {}
