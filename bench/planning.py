@@ -28,7 +28,7 @@ from bench.cases import named
 from bench.runner import RESULTS, save
 from ivjoin import SymmetricHashJoin
 from ivjoin.frontier.tracking import Frontier, OrderTracker
-from ivjoin.operator.prune_bounds import Bounder
+from ivjoin.operator.pruning.prune_bounds import Bounder
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.planner import make_plan
 from ivjoin.plan.question import join_spec

@@ -35,7 +35,7 @@ class Reach:
         self._asserted: dict[tuple[Node, ...], tuple[Node, ...]] = {}
 
     def future(self, alias: str, frontiers: Mapping[str, Frontier], hulls: Mapping[str, Box]) -> Box | None:
-        """Return the domains of the wanted expressions for a result with a later row of one input; None if impossible.
+        """Return the values that wanted expressions can have in results with a later row of an input; None for none.
 
         ``hulls`` are the domains of the other inputs' rows, stored and future; a missing input is unbounded. The alias
         "" stands for a result of stored rows alone.

@@ -12,8 +12,8 @@ from ivjoin.expr.nodes import Node
 from ivjoin.frontier.late import Report
 from ivjoin.frontier.tracking import Frontier
 from ivjoin.operator import snapshot
-from ivjoin.operator.cores import core_of
 from ivjoin.operator.engine import Engine
+from ivjoin.operator.engines import engine_of
 from ivjoin.operator.memory.budget import Budget
 from ivjoin.operator.protocol import BUSY, NOTHING, OneCall, Output, of_one_process
 from ivjoin.plan.derived.implied import with_edges
@@ -43,7 +43,7 @@ class Operator(OneCall):
         """
         self = cls.__new__(cls)
         self._begin()
-        self._core = core_of(plan, late_within, errors_first, keeps, cls._takes and budget is None)
+        self._core = engine_of(plan, late_within, errors_first, keeps, cls._takes and budget is None)
         self._limit(budget)
         return self
 

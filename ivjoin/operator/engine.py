@@ -21,7 +21,7 @@ from ivjoin.metrics import JoinMetrics
 from ivjoin.operator.intake import Intake
 from ivjoin.operator.memory.budget import Budget
 from ivjoin.operator.memory.memory_parts import Limit
-from ivjoin.operator.prune_bounds import Bounder
+from ivjoin.operator.pruning.prune_bounds import Bounder
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.layout import row_layouts
 from ivjoin.plan.spec import SIDES
@@ -56,7 +56,7 @@ class Engine:
         raise NotImplementedError
 
     def count_as_matched(self, matched: bool) -> None:
-        """Set whether rows that are pushed from now on count as matched, so they are never emitted as unmatched."""
+        """Set whether rows pushed from now on count as matched, so they are never emitted as unmatched; pairs only."""
         raise NotImplementedError
 
     def settle(self, p: int) -> Iterator[pa.RecordBatch]:

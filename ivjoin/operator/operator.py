@@ -13,7 +13,7 @@ from ivjoin.frontier.late import OnLate, late_rule
 from ivjoin.metrics import JoinMetrics
 from ivjoin.operator import snapshot
 from ivjoin.operator.base import Operator
-from ivjoin.operator.cores import core_of
+from ivjoin.operator.engines import engine_of
 from ivjoin.operator.explaining.output_bounds import output_bounds
 from ivjoin.operator.memory.budget import WhenFull, budget_of
 from ivjoin.operator.promises import check_edges, promises_of
@@ -111,7 +111,7 @@ class SymmetricHashJoin(Operator):
             batch_size=batch_size, on_late=rule, timezone=timezone, aggregate=aggregate, pick=pick,
             params=params,
         )
-        self._core = core_of(plan, takes=budget is None)
+        self._core = engine_of(plan, takes=budget is None)
         self._core.intake.report = report
         self._limit(budget)
 

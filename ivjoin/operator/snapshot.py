@@ -23,8 +23,8 @@ from ivjoin.expr.nodes import Node
 from ivjoin.frontier.order import ordinal_range
 from ivjoin.frontier.tracking import Frontier
 from ivjoin.metrics import JoinMetrics
-from ivjoin.operator.cores import core_of
 from ivjoin.operator.engine import Engine
+from ivjoin.operator.engines import engine_of
 from ivjoin.operator.intake import outside
 from ivjoin.operator.memory.budget import NOT_RESTORED
 from ivjoin.outer.values import errors_of
@@ -78,7 +78,7 @@ def read(blob: bytes, limit: Callable[[Engine], None] | None = None) -> Engine:
         late_within = flag(header["late_within"], "late_within")
         rekeyed = flag(header.get("rekeyed", False), "rekeyed")
         careful = flag(header["careful"], "careful")
-        core = core_of(_planned(header["plan"]), late_within=late_within, keeps=_keeps(header))
+        core = engine_of(_planned(header["plan"]), late_within=late_within, keeps=_keeps(header))
         for p, (frontier, saved) in enumerate(zip(core.frontiers, header["frontiers"], strict=True)):
             load_frontier(frontier, saved, p, core.plan.spec.schemas[p])
             core.ended[p] = frontier.ended

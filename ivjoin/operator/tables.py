@@ -15,7 +15,7 @@ import pyarrow as pa
 from ivjoin.expr.nodes import walk
 from ivjoin.frontier.order import ordinal_range
 from ivjoin.frontier.tracking import Frontier, OrderTracker
-from ivjoin.operator.prune_bounds import Bounder
+from ivjoin.operator.pruning.prune_bounds import Bounder
 from ivjoin.operator.sources import SideSources, column_of, side_sources
 from ivjoin.plan.join_plan import JoinPlan, of_plan
 from ivjoin.plan.sums import probes

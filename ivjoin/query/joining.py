@@ -224,7 +224,7 @@ def _renamed(source: Source, keys: set[str], taken: set[str]) -> tuple[Source, d
 def _joined_names(
     names: _Names, left: Source, right: Source, step: Step, new_names: Mapping[str, str] | None = None
 ) -> tuple[_Names, str]:
-    """Return the columns of a join of two, and the suffix of right columns, which collides with none."""
+    """Return the columns of a join of two, and a suffix for right columns that avoids name clashes."""
     taken, own = set(left.schema.names), right.schema.names
     suffix = "_right"
     while any(n in taken and (n + suffix in taken or n + suffix in own) for n in own):

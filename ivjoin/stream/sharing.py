@@ -83,7 +83,9 @@ def separated(
     inputs: Mapping[str, Source], condition: Any, params: Mapping[str, Any] | None, also: Mapping[str, Any],
     asked: Mapping[str, Any], read: Read, zone: str,
 ) -> Question | None:
-    """Return the join with its constants as columns, from the second condition of a shape on; else None.
+    """Return the join with its constants turned into columns, so that conditions that differ in them share a plan.
+
+    Return None for the first condition of a shape.
 
     ``inputs`` are by side or alias. The meaning of the condition also depends on ``also``; ``asked`` are all arguments
     of the join as written. ``read`` reads a condition over the schemas of the inputs. Local times are in ``zone``.

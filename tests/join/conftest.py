@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ivjoin.operator import prune_bounds as bounds
+from ivjoin.operator.pruning import prune_bounds as bounds
 
 
 @pytest.fixture(scope="module")

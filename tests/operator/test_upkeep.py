@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from ivjoin import LateRowError, MemoryLimitError, Order, ProtocolError, SpillError, SymmetricHashJoin
-from ivjoin.operator.core import Core
+from ivjoin.operator.match.core import Core
 from ivjoin.shj.kernels.compiling import COMPILES
 from ivjoin.shj.kernels.keys import key_kernels
 from ivjoin.shj.store.keys import KeyTable

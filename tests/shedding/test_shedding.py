@@ -12,7 +12,7 @@ from memory.kinds import KINDS, QUESTIONS, piece, schema_of
 
 from ivjoin import Shed, SymmetricHashJoin
 from ivjoin.metrics import JoinMetrics
-from ivjoin.operator.memory.recall import Recall
+from ivjoin.operator.memory.lost_matches import Recall
 from ivjoin.shedding.policies import POLICIES, DecayedCounts, DecayedSample
 
 SCHEMA = pa.schema({"k": pa.int64(), "t": pa.int64(), "v": pa.float64()})

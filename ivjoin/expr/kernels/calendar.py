@@ -91,7 +91,7 @@ def months_later(days: np.ndarray, months: np.ndarray) -> np.ndarray:
 
 
 def local_seconds(x: np.ndarray, per: int, zone: Zone) -> tuple[np.ndarray, Mask]:
-    """Return local times of timestamps, in seconds rounded down, and where they leave int64 (None: nowhere)."""
+    """Return local times of timestamps in seconds, rounded down, and a mask of those that overflow int64, if any do."""
     seconds = x // per
     local = zone.local(seconds)
     return local, wrapped(seconds, local) if per == 1 and not zone.is_utc else None

@@ -80,7 +80,7 @@ def disjoint(x: Interval, y: Interval) -> bool:
 
 
 def less(x: Interval, y: Interval) -> bool:
-    """Return whether each member of `x` has a member of `y` at or above it, and each of `y` one of `x` at or below."""
+    """Return whether `x` is weakly below `y`: inf(x) <= inf(y) and sup(x) <= sup(y). Two empty intervals are."""
     if x.inf > x.sup or y.inf > y.sup:
         return x.inf > x.sup and y.inf > y.sup
     return x.inf <= y.inf and x.sup <= y.sup

@@ -18,7 +18,7 @@ from ivjoin.operator.explaining.condition import aggregate_lines, conjunct_lines
 from ivjoin.operator.explaining.picture import Explanation
 from ivjoin.operator.explaining.wording import band_said, listed, said
 from ivjoin.operator.lookup.picks.thinning import ways_of
-from ivjoin.operator.prune_bounds import Bounder
+from ivjoin.operator.pruning.prune_bounds import Bounder
 from ivjoin.plan.cutting import cut_of, why_not_cut
 from ivjoin.plan.derived.certain import domain_of, passes_nulls
 from ivjoin.plan.derived.implied import with_edges

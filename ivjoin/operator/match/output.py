@@ -8,7 +8,7 @@ from typing import NoReturn, TypeVar
 import pyarrow as pa
 
 from ivjoin.errors import CapacityError
-from ivjoin.operator.core import Core
+from ivjoin.operator.match.core import Core
 from ivjoin.outer.emit import BatchRows, Rows, StoredRows
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels.push import push_kernels

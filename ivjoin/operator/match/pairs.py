@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from ivjoin.operator.core import Core
+from ivjoin.operator.match.core import Core
 from ivjoin.operator.match.residual import holds, matching
 from ivjoin.plan.spec import SIDES
 from ivjoin.plan.sums import probes

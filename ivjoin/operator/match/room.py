@@ -7,7 +7,7 @@ from contextlib import suppress
 import pyarrow as pa
 
 from ivjoin.errors import MemoryLimitError
-from ivjoin.operator.core import Core
+from ivjoin.operator.match.core import Core
 from ivjoin.plan.sums import probes
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels.push.upkeep_kernels import LOOK_EVERY

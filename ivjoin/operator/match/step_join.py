@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from ivjoin.expr.nodes import Node
 from ivjoin.operator.explaining.output_bounds import outside, stored_span
-from ivjoin.operator.match.engine import PairEngine
+from ivjoin.operator.match.pair_engine import PairEngine
 from ivjoin.operator.match.room import make_batch_room
 from ivjoin.operator.memory.budget import Budget
 from ivjoin.operator.memory.limits import fixed_bytes

@@ -14,8 +14,8 @@ from weakref import ref
 import pyarrow as pa
 
 from ivjoin.errors import IvjoinError, MemoryLimitError
-from ivjoin.operator.core import Core
 from ivjoin.operator.match import output, pairs, room, values
+from ivjoin.operator.match.core import Core
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels.push import push_kernels
 

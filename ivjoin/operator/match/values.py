@@ -8,8 +8,8 @@ import pyarrow as pa
 from ivjoin.conditions.evaluate import Vector, evaluate
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import ordinals
-from ivjoin.operator.core import Core
 from ivjoin.operator.intake import outside
+from ivjoin.operator.match.core import Core
 from ivjoin.outer.values import errors_of
 from ivjoin.shj import registers as at
 from ivjoin.shj.arrow import taken, whole_numbers

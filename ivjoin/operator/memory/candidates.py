@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.expr.nodes import Node
-from ivjoin.operator.core import Core
+from ivjoin.operator.match.core import Core
 from ivjoin.operator.match.residual import holds
 from ivjoin.plan.cutting import shifted
 from ivjoin.plan.spec import SIDES

@@ -10,9 +10,9 @@ import pyarrow as pa
 from ivjoin.conditions.evaluate import evaluate
 from ivjoin.expr.ordinal import ordinals
 from ivjoin.expr.types import Type
-from ivjoin.operator.core import Core
+from ivjoin.operator.match.core import Core
 from ivjoin.operator.memory.budget import Budget
-from ivjoin.operator.memory.recall import Recall
+from ivjoin.operator.memory.lost_matches import Recall
 from ivjoin.shedding.policies import DecayedCounts, DecayedSample, worth
 from ivjoin.shj.registers import I64_MAX, I64_MIN
 from ivjoin.shj.store.rows.ring_room import drop

@@ -13,7 +13,7 @@ from weakref import ref
 import numpy as np
 import pyarrow as pa
 
-from ivjoin.operator.core import Core
+from ivjoin.operator.match.core import Core
 from ivjoin.operator.memory.candidates import decider
 from ivjoin.outer.emit import BatchRows
 from ivjoin.shj.kernels.push import index_kernels

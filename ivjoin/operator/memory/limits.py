@@ -10,8 +10,8 @@ from weakref import ref
 import pyarrow as pa
 
 from ivjoin.errors import MemoryLimitError
-from ivjoin.operator.core import Core
 from ivjoin.operator.match import steps
+from ivjoin.operator.match.core import Core
 from ivjoin.operator.memory.budget import GOES_ON, LEAST_ROWS, Budget
 from ivjoin.operator.memory.dropping import Dropping
 from ivjoin.operator.memory.spilling import Spilling
@@ -30,7 +30,7 @@ _FILED_ROWS, _MAPPED_ROWS = 1 << 14, 2048  # rows pushed at once if the files fi
 
 
 class Limits:
-    """The budget of one running operator."""
+    """The memory limit of one running join that emits pairs."""
 
     def __init__(self, core: Core, budget: Budget) -> None:
         self.budget = budget

@@ -15,7 +15,7 @@ from weakref import ref
 import numpy as np
 
 from ivjoin.expr.nodes import columns_of
-from ivjoin.operator.core import Core
+from ivjoin.operator.match.core import Core
 from ivjoin.operator.memory.budget import Budget
 from ivjoin.operator.memory.freezing import Frozen
 from ivjoin.plan.spec import SIDES

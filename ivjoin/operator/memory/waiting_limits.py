@@ -36,7 +36,7 @@ class Waiting(Protocol):
 
 
 class WaitingLimits:
-    """The budget of one running operator."""
+    """The memory limit of one running lookup."""
 
     def __init__(self, core: Waiting, budget: Budget) -> None:
         self.budget = budget

@@ -43,7 +43,7 @@ class _Signature:
         return all(kind == I8 for kind in self.arguments)
 
     def over(self, loaded: objects.Loaded) -> Callable[..., Any]:
-        """Return the kernel as a function of the declared arguments; it takes an array as its address and lengths."""
+        """Return the kernel as a function of the declared arguments; an array is passed as its address and lengths."""
         words = sum(1 + kind.dimensions for kind in self.arguments)
         function = loaded.python(words, self.result == I8)
         if self.has_only_words():

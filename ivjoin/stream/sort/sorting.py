@@ -106,7 +106,7 @@ class Ready:
 def arrange(
     plan: JoinPlan, sources: tuple[Source, Source], threads: int = 1, budget: Budget | None = None
 ) -> Arranged:
-    """Return both inputs, sorted on this number of threads if that pays; reads the inputs that it sorts."""
+    """Return both inputs, sorted on up to ``threads`` threads if that is worthwhile. Sorted inputs are read."""
     known = [s.rows for s in sources if s.rows is not None]
     if not _sorts(plan, sources) or (len(known) == 2 and known[0] * known[1] <= SMALL):
         return as_they_are(plan, sources, threads, budget)

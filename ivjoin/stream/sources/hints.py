@@ -1,4 +1,4 @@
-"""Hints for names that the inputs of a call seem to have: the index of a pandas frame."""
+"""Hints for error messages about names that look like columns and are not: the index of a pandas frame."""
 
 from __future__ import annotations
 

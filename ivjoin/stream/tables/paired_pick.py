@@ -102,7 +102,7 @@ class BestOfTables(MatchedTables):
         return [*tasks, *((1, part) for part in parts_of(len(untaken), OUT_ROWS))], batches
 
     def _several(self, part: slice, index: np.ndarray, found: np.ndarray) -> Iterator[pa.RecordBatch]:
-        """Yield left rows of a part, at ``index``, with right rows."""
+        """Yield output batches that pair left row ``index[i]`` of a part with right row ``found[i]``."""
         batch = self._left.part(part.start, part.stop)
         left, right = (layout.widths for layout in row_layouts(self.plan))
 

@@ -10,7 +10,7 @@ from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import ordinals
 from ivjoin.frontier.tracking import Frontier
 from ivjoin.operator.lookup.tables.ordered import rises
-from ivjoin.operator.prune_bounds import Bounder
+from ivjoin.operator.pruning.prune_bounds import Bounder
 from ivjoin.outer.values import has_value
 from ivjoin.plan.cutting import Cut, shifted
 from ivjoin.plan.join_plan import JoinPlan

@@ -16,7 +16,7 @@ from join import duck
 from join.fed import SIDES, fed
 
 from ivjoin import Order, SymmetricHashJoin, explain
-from ivjoin.operator import prune_bounds as bounds
+from ivjoin.operator.pruning import prune_bounds as bounds
 
 US, HOUR, DAY = pa.timestamp("us"), 3_600_000_000, 86_400_000_000
 

@@ -13,8 +13,8 @@ from join import duck
 from join.indexes import runs_at_once
 
 import ivjoin
-from ivjoin.operator.core import Core
 from ivjoin.operator.match import pairs
+from ivjoin.operator.match.core import Core
 from ivjoin.shj.store.rows.side import SideStore
 
 pytestmark = pytest.mark.usefixtures("contract_every_row")

@@ -14,8 +14,8 @@ import pytest
 from compiled_output import use_blocks
 
 from ivjoin import SymmetricHashJoin
-from ivjoin.operator.core import Core
 from ivjoin.operator.match import output as output_steps
+from ivjoin.operator.match.core import Core
 from ivjoin.shj.kernels.compiling import COMPILES
 
 pytestmark = pytest.mark.skipif(not COMPILES, reason="without numba's compiler there are no output blocks")

@@ -33,7 +33,7 @@ from memory.small_files import small_files
 from stream.unordered import at_once, bare, no_room, run_tables
 
 from ivjoin import MemoryLimitError, Spill
-from ivjoin.operator import prune_bounds as bounds
+from ivjoin.operator.pruning import prune_bounds as bounds
 
 PHASES = (Phase.generate, Phase.shrink)
 ROUND = 200  # joins of one seed

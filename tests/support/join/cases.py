@@ -16,8 +16,8 @@ from join.conditions import Term
 from join.tables import physical, records, rows
 
 from ivjoin import Order, SymmetricHashJoin, band_join
-from ivjoin.operator.core import Core
 from ivjoin.operator.match import steps
+from ivjoin.operator.match.core import Core
 
 Event = tuple[
     Any, ...

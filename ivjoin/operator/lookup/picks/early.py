@@ -8,7 +8,7 @@ import numpy as np
 
 from ivjoin.operator.lookup.picks.distance import compared
 from ivjoin.operator.lookup.rows import Rows
-from ivjoin.operator.prune_bounds import Bounder
+from ivjoin.operator.pruning.prune_bounds import Bounder
 from ivjoin.plan.cutting import shifted
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.picking.pick import PickTerm, picking_of

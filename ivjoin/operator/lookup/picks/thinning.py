@@ -10,7 +10,7 @@ import numpy as np
 from ivjoin.expr.nodes import Node
 from ivjoin.operator.lookup.run import Run
 from ivjoin.operator.lookup.stored import Waiting
-from ivjoin.operator.prune_bounds import Bounder
+from ivjoin.operator.pruning.prune_bounds import Bounder
 from ivjoin.plan.cutting import shifted
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.picking.pick import Picking, picking_of
@@ -157,7 +157,7 @@ class Thinning:
         return self._ranks(run)
 
     def _alike(self, run: Run, out: np.ndarray) -> None:
-        """Mark all but the best of the rows with one key and one value that picks."""
+        """Mark all but the best among rows with equal keys that the pick ranks as equal."""
         if run.has_same():
             start, stop = run.same()
             firsts = np.flatnonzero(start == np.arange(len(run)))

@@ -1,7 +1,7 @@
 """Compute, from one side's future rows, the intervals of the other side's axes outside which rows are dead.
 
-During a push, ``bounds_of`` in ``shj/kernels/expiry_kernels.py`` moves the bounds of plain bands. This module computes
-the first bounds, those that need propagation, and those whose ends lie past int64.
+During a push, ``bounds_of`` in ``shj/kernels/push/expiry_kernels.py`` moves the bounds of plain bands. This module
+computes the first bounds, those that need propagation, and those whose ends lie past int64.
 """
 
 from __future__ import annotations

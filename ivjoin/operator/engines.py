@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from ivjoin.operator.engine import Engine
-from ivjoin.operator.match.engine import PairEngine
+from ivjoin.operator.match.pair_engine import PairEngine
 from ivjoin.plan.join_plan import JoinPlan
 
-__all__ = ["core_of"]
+__all__ = ["engine_of"]
 
 
-def core_of(
+def engine_of(
     plan: JoinPlan, late_within: bool = True, errors_first: bool = False, keeps: tuple[bool, bool] = (True, True),
     takes: bool = False,
 ) -> Engine:

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ivjoin.operator.core import Core
 from ivjoin.operator.engine import RowsAtHand
 from ivjoin.operator.match import steps
+from ivjoin.operator.match.core import Core
 from ivjoin.operator.memory.budget import Budget
 from ivjoin.operator.memory.limits import Limits
 

@@ -26,8 +26,8 @@ from ivjoin.conditions.saved import damaged
 from ivjoin.errors import EvaluationError, came
 from ivjoin.expr.nodes import columns_of
 from ivjoin.expr.ordinal import ordinals
-from ivjoin.operator.core import Core
 from ivjoin.operator.match import steps
+from ivjoin.operator.match.core import Core
 from ivjoin.operator.memory.budget import Budget
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.join_plan import JoinPlan, SidePlan
