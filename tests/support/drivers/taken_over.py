@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
-from join.cases import Case, check, run_push
+from join.cases import Case, compared, run_push
 
 from ivjoin import SymmetricHashJoin
 from ivjoin.operator.match import lending
@@ -37,8 +37,7 @@ def after_another(case: Case, turn: int, peaks: bool = True) -> int:
     gone = [b for ends in (turn % 7, 3 + turn % 5) for b in _run(other, ends, turn % 2 == 0)]
     before = [_bytes(batch) for batch in gone]
     left = len(lending._waiting)
-    check(case)
-    again = _counts(run_push(case).metrics, peaks)
+    again = _counts(compared(case, run_push, case.expected()).metrics, peaks)
     assert again == fresh, f"counted {again}, in a new operator {fresh}"
     assert [_bytes(batch) for batch in gone] == before, "what was given has changed since"
     return left

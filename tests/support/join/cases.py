@@ -16,7 +16,7 @@ from join.conditions import Term
 from join.tables import physical, records, rows
 
 from ivjoin import Order, SymmetricHashJoin, band_join
-from ivjoin.operator.match import steps
+from ivjoin.operator.match import lending, steps
 from ivjoin.operator.match.core import Core
 
 Event = tuple[
@@ -277,6 +277,7 @@ def in_blocks(asked: bool) -> Iterator[list[bool]]:
         patch.setattr(steps, "take", noted)
         use_blocks(patch, asked)
         yield went
+    lending.forget()
 
 
 def check(case: Case, run: Callable[[Case], Run] = run_push) -> Run:
