@@ -12,7 +12,7 @@ from join import duck
 from join.fed import fed
 
 from ivjoin import Order, SymmetricHashJoin, explain
-from ivjoin.operator import prune_bounds as bounds
+from ivjoin.operator.pruning import prune_bounds as bounds
 
 # Each holds all rows without what the conjuncts of one side say.
 TEXTS = [

@@ -16,8 +16,8 @@ from join.fed import SIDES, fed
 from join.tables import ids
 
 from ivjoin import Order, SymmetricHashJoin, explain
-from ivjoin.operator import core
-from ivjoin.operator import prune_bounds as bounds
+from ivjoin.operator.match import core
+from ivjoin.operator.pruning import prune_bounds as bounds
 
 Row = dict[str, Any]
 
