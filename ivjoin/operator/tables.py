@@ -34,7 +34,6 @@ class OutputTable:
 
     fields: np.ndarray
     kinds: frozenset[int] | None
-    picks: bool  # whether a column takes the right side's value only where there is no left row
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +63,7 @@ def output_table(plan: JoinPlan) -> OutputTable:
         builds &= kind is not None
         for side, index in zip(plan.sides, places, strict=True):
             builds &= index < 0 or side.schema.field(index).type == t  # each has the type of its input column
-    picks = any(left >= 0 and right >= 0 and not alike for left, right, _, alike, _ in rows)
-    return OutputTable(np.array(rows, dtype=at.FIELD), frozenset(kinds) if builds else None, picks)
+    return OutputTable(np.array(rows, dtype=at.FIELD), frozenset(kinds) if builds else None)
 
 
 def _kind(t: pa.DataType) -> int | None:

@@ -30,6 +30,7 @@ OPERATOR = _record(
     "values absent marks usable key_ids matched kept left dead every chosen kept_at chosen_at pair_rows pair_places",
     "state_at",  # address
     "batch_size within raises drops never full_predicate rekeyed prepared masked blocks n_fields out_which emitted",
+    "loosens by_ring",  # whether rows may be in no list; whether matches are searched in the ring, not in lists
     "sides in_struct out_struct releaser in_values in_valid fields",  # address
 )
 SIDE = _record(
@@ -38,13 +39,13 @@ SIDE = _record(
     "rows bands sources columns stored rings trackers terms bounds expiry",  # address
     "least most peak_span steps linked refused probed retired rows_in trimmed",
     # `since`: the first id from which rows lie in the order of the first axis. `swept`: the row where the last sweep
-    # ended.
-    "since swept",
+    # ended. `sweeps`: whether the last probe was a sweep. `loose`: 1 + the first id in no list; 0 if all are in lists.
+    "since swept sweeps loose",
     # When Python can bound the other side's later rows better than their orders do: `look_every` is the number of rows
     # between two calls of Python (0: never), `look_least` its minimum, `unlooked` the rows since the last call,
     # `looks_left` the useless calls until `look_every` doubles, `looks_next` the value it restarts from.
     "look_every look_least unlooked looks_left looks_next",
-    "owes keeps semi single mode decide by_python patience beyond stops n_pieces",
+    "owes keeps semi single mode decide by_python patience has_nulls beyond packs n_pieces",
     "n_key_words n_key_pieces n_texts n_checks n_sums",
     "key_words pieces texts checks extents sums",  # address
 )
@@ -77,7 +78,7 @@ KEY_WORD = _record("row source kind")
 # ordinals of doubles, -stride bytes apart.
 RING = _record("values stride valid")
 # A stored column of text or bools. A bool column has ``starts`` alone, its values. ``room``: usable bytes of the arena.
-TEXT = _record("column kind offset_width room top base next wanted", "starts arena valid")  # address
+TEXT = _record("column kind start_width offset_width room top base next wanted", "starts arena valid")  # address
 
 # A slice: two batches that are joined as a whole, see ``slice_join``. ``probe`` is the probe side; the other one is the
 # build side. The slice owns the rows from ``from`` to ``to`` of each side; the others are halo rows.
@@ -90,17 +91,18 @@ SLICE = _record(
     "out_probe out_build at to clean state",  # address
 )
 
-# The bits of a push's status. All but OUTPUT, TIDY and SWEEP request something and another call. ROOM alone refuses the
-# batch until there is more capacity, with HEAP for out-of-order rows. With MORE it requests capacity for text to store,
-# with FULL it reports an output column with more text than its offsets can address.
+# The bits of a push's status. All but OUTPUT, TIDY and SWEEP request something and another call. HEAP comes with ROOM:
+# the heaps of out-of-order rows need capacity.
 OUTPUT, MORE, ROOM, LATE, TIDY, SWEEP, FULL = 1, 2, 4, 8, 16, 32, 64
 DECIDE, GATHER, STORE, BOUNDS, INDEX, RUNS, PIECE, HEAP, BEYOND, KEYS = (
     128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536
 )
 
 # The phases of a push.
-BEGIN, PROBING, EMITTING, KEEPING, STORING, LEAVING, BOUNDING, PRUNING, RETIRING, NAMING = range(10)
+BEGIN, PROBING, EMITTING, KEEPING, STORING, LEAVING, BOUNDING, PRUNING, RETIRING, NAMING, GROUPING = range(11)
 
+LINK = 2  # in place of a side: put all rows into lists
+TEXT_ALONE, ARRAYS = 1, 2  # columns of a side that the push does not store itself
 WORDS, BYTES, BITS = range(3)  # kinds of column
 NO_KEY, INT, INTS, GIVEN = range(4)  # kinds of key: none, one ordinal, several, byte strings
 AS_READ, VALUE_WORD, VALIDITY_WORD = range(3)  # the source's value; its value, 0 for null; whether it is not null

@@ -76,6 +76,25 @@ def test_rows_of_an_idle_side_are_evicted_as_the_other_side_passes_them() -> Non
     assert op.metrics.state_bytes < 0.3 * full
 
 
+def test_a_null_that_has_left_is_forgotten() -> None:
+    schema = pa.schema({"k": pa.int64(), "x": pa.int64(), "v": pa.float64(), "s": pa.string()})
+    op = band(5, 0, schema)
+    had_nulls = []
+    for i in range(150):
+        none = i == 3
+        values = [pa.array([None if none else 1.5, 2.5]), pa.array(["a", None if none else "b"])]
+        for side in ("left", "right"):
+            arrays = [pa.array([1, 2]), pa.array([i, i]), *values]
+            for out in op.push(side, pa.record_batch(arrays, schema=schema)):
+                assert out.num_rows
+        had_nulls.append([bool(op._core.state.side(s, "has_nulls")) for s in (0, 1)])
+    assert had_nulls[2] == [False, False]
+    assert had_nulls[3] == had_nulls[8] == [True, True]
+    assert had_nulls[-1] == [False, False]
+    held = [c.valid.ring is None for s in op._core.stores for c in s.columns if c.valid is not None]
+    assert all(held)
+
+
 @many_rows
 def test_ring_is_hardly_larger_than_the_window() -> None:
     """As it grows, in the steady state, and after the window has become smaller; windows come with the rows' pace."""

@@ -68,7 +68,7 @@ class Core(KernelState):
         limit, self.account.limit = self.account.limit, None  # not enforced: a state half built cannot be used
         try:
             self.build()
-            self.state.set(full_predicate=full_predicate)
+            self.state.set(full_predicate=full_predicate, loosens=int(self.limits is None and limit is None))
             for s, store in enumerate(old):
                 ids = store.live_ids()
                 self.adopt_rows(s, store.gather_all(ids), store.matched(ids))

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from ivjoin.operator.engine import Engine
 from ivjoin.operator.match import lending
+from ivjoin.operator.match.blocks import wanted
 from ivjoin.operator.match.keys import key_table
 from ivjoin.operator.memory.memory_parts import RowsInFiles, StateLimit
 from ivjoin.operator.sources import key_columns, ordinal_columns
@@ -22,9 +23,10 @@ from ivjoin.outer.emit import Emitter
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.sums import probes
 from ivjoin.shj import registers as at
+from ivjoin.shj.kernels.push import push_kernels
 from ivjoin.shj.registers import I64_MAX, I64_MIN
 from ivjoin.shj.store.keys import KeyTable
-from ivjoin.shj.store.rows.ring_room import can_be_cleared
+from ivjoin.shj.store.rows.ring_room import can_be_cleared, is_loose
 from ivjoin.shj.store.rows.side import SideStore
 from ivjoin.shj.store.rows.spilled import InFile
 from ivjoin.shj.store.values.segments import SegmentColumn
@@ -56,7 +58,8 @@ class KernelState(Engine):
         self.batch: ref[pa.RecordBatch] | None = None  # of the push whose output the caller is taking
         self.limits: StateLimit | None = None
         self.frozen: RowsInFiles | None = None
-        self._pushes = 0  # the side of the last push for which `choose_output` ran
+        self.packs = [False, False]
+        self._puts_out = 0  # the side of the last push for which `put_out` ran
         found = lending.take(plan, self.account) if takes else None
         if found is None:
             self.build()
@@ -85,15 +88,17 @@ class KernelState(Engine):
         if not all(map(can_be_cleared, self.stores)) or self.alive() is None:
             return None
         return lending.Left(
-            self.plan.derived, self.state, self.keys, self.stores, tables, self.prepares,
+            self.plan.derived, wanted(), self.state, self.keys, self.stores, self.keeps_text, self.mixes, tables,
+            self.packs, self.prepares,
         )
 
     def _take_up(self, left: lending.Left) -> None:
         """Use the state that an earlier operator of the plan has left, instead of :meth:`build`."""
         state = self.state = left.state
         self.keys, self.stores = left.keys, left.stores
-        self.gathers, self._blocks = [False, False], bool(state.get("blocks"))
-        self.shared, self.prepares = left.tables, left.prepares
+        self.keeps_text, self.mixes = left.keeps_text, left.mixes
+        self.gathers, self._compiled = [False, False], (state.get("blocks"), left.mixes)
+        self.shared, self.packs, self.prepares = left.tables, [*left.packs], left.prepares
         self.sources = [t.sources for t in left.tables]
         state.set(within=int(self.intake.late_within))
         for s, t in enumerate(left.tables):
@@ -129,12 +134,22 @@ class KernelState(Engine):
         self.keys.point()
         on_late = plan.spec.on_late
         output = output_table(plan)
-        self.gathers, self._blocks = [False, False], output.kinds is not None
+        kinds = output.kinds
+        compiled = (kinds is not None or any(s.texts for s in self.stores)) and wanted()
+        self.keeps_text = compiled  # as the compiled code lays it out
+        for store in self.stores:
+            if store.texts:
+                store.compiled_text = compiled
+                store.point()
+        self.mixes = compiled and kinds is not None and not kinds <= {at.WORDS}
+        blocks = int(compiled and kinds is not None and kinds <= {at.WORDS})
+        self.gathers, self._compiled = [False, False], (blocks, self.mixes)
         state.set(
             key_kind=self.keys.kind, never=int(plan.never), rekeyed=int(self.rekeyed),
             within=int(self.intake.late_within), raises=int(on_late == "raise"), drops=int(on_late == "drop"),
-            blocks=self._blocks,
+            blocks=blocks,
             fields=state.lend("fields", output.fields), n_fields=len(output.fields),
+            loosens=int(self.limits is None and self.account.limit is None),
             grows=int(self.account.limit is None),
         )
         for s in (0, 1):
@@ -153,7 +168,8 @@ class KernelState(Engine):
                 for name, array in t.fixed.items():
                     state.hold((name, s), array)
             own = {name: words.copy() if t.shared else words for name, words in t.written.items()}
-            state.set_side(s, **{name: state.hold((name, s), own[name]) for name in own})
+            self.packs[s] = "pieces" in own or self.keys.kind == at.INTS
+            state.set_side(s, packs=self.packs[s], **{name: state.hold((name, s), own[name]) for name in own})
             if "pieces" in own:
                 state.set(key_sizes=state.hold("key_sizes", np.zeros(2 * len(plan.null_safe) + 1, dtype=np.int64)))
             self._follow(s, own["trackers"])
@@ -168,6 +184,16 @@ class KernelState(Engine):
             self._begin_looks(s)
             self.publish(s)
 
+    def link(self) -> None:
+        """Put every row into the list of its key. The kernels leave this undone between pushes."""
+        if any(map(is_loose, self.stores)):
+            push_kernels.push_batch(self.state.at, at.LINK)
+
+    def stay_linked(self) -> None:
+        """Link all rows now and at every later push, because code that frees memory looks up rows at any time."""
+        self.link()
+        self.state.set(loosens=0)
+
     def source_table(self, p: int) -> np.ndarray:
         """Return how the columns and expressions of side p are read : SOURCE[n]."""
         return self.state["sources", p].view(at.SOURCE)
@@ -175,17 +201,18 @@ class KernelState(Engine):
     def payload(self) -> list[frozenset[int]]:
         """Return the columns of each side whose addresses the kernels need, to store or to emit their values."""
         plan = self.plan
+        blocks = any(self._compiled)
 
         def found(s: int, store: SideStore) -> frozenset[int]:
             columns = {  # whether they lie in memory or in files, because operators share the tables
                 column for column, c, width in zip(
                     plan.sides[s].stored, store.columns, self.layouts[s].stored_widths, strict=True
                 )
-                if width is not None or not isinstance(c, (KeyTextColumn, SegmentColumn))
+                if width is not None or (self.keeps_text and not isinstance(c, (KeyTextColumn, SegmentColumn)))
             }
-            return frozenset(columns | plan.emitted(s) if self._blocks else columns)
+            return frozenset(columns | plan.emitted(s) if blocks else columns)
 
-        name = KernelState.payload, self._blocks
+        name = KernelState.payload, self.keeps_text, blocks
         return plan.derived.once(name, lambda: [found(s, store) for s, store in enumerate(self.stores)])
 
     def bound(self, p: int) -> None:
@@ -224,12 +251,13 @@ class KernelState(Engine):
         """Let Arrow build output with rows of side s, if some of its columns in the output now lie in files."""
         columns, places = self.stores[s].columns, self.places[s]
         self.gathers[s] = any(isinstance(columns[places[i]], InFile) for i in self.plan.emitted(s))
-        self.choose_output(self._pushes)  # a push may be under way, on either side
+        self.put_out(self._puts_out)  # a push may be under way, on either side
 
-    def choose_output(self, p: int) -> None:
+    def put_out(self, p: int) -> None:
         """Choose whether compiled code or Arrow builds the output of a push on side p, before its first row."""
-        self._pushes = p
-        self.state.set(blocks=self._blocks and not self.gathers[1 - p])
+        self._puts_out = p
+        blocks, self.mixes = (0, False) if self.gathers[1 - p] else self._compiled
+        self.state.set(blocks=blocks)
 
     def limit_output(self, rows: int) -> None:
         """Lower the greatest number of rows of an output batch."""

@@ -1,16 +1,45 @@
-"""Tables of key ids for pairs."""
+"""Tables of key ids for pairs, and the ids of a slice's keys that the kernels do not find."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
+from ivjoin.conditions.evaluate import evaluate
+from ivjoin.operator.intake import Intake
 from ivjoin.operator.sources import SideSources
+from ivjoin.operator.state import State
 from ivjoin.plan.join_plan import JoinPlan
+from ivjoin.shj import registers as at
+from ivjoin.shj.arrow import offset_width
+from ivjoin.shj.kernels.keys import packed_key_kernels
 from ivjoin.shj.store.account import Account
 from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys, WordKeys
 
-__all__ = ["key_table", "most_bytes"]
+__all__ = ["key_table", "name_keys"]
+
+_OPERATOR = at.words_of(at.OPERATOR)
+_KEY_WORDS = np.array([
+    _OPERATOR[name]
+    for name in (
+        "live_keys", "n_ids", "n_free", "free", "table_size", "slots_size", "passed", "stirred", "table", "slots",
+        "spans", "arena", "rest", "arena_room", "arena_top",
+    )
+])  # fmt: skip
+
+
+class Slice(Protocol):
+    """The sides of a slice, as the names of keys need them."""
+
+    plan: JoinPlan
+    index: tuple[dict[str, int], dict[str, int]]
+    intake: Intake
+    sources: list[SideSources]
+    keys: KeyTable
+    states: tuple[State, State]
 
 
 def key_table(plan: JoinPlan, operator: np.ndarray, account: Account | None = None) -> KeyTable:
@@ -22,10 +51,49 @@ def key_table(plan: JoinPlan, operator: np.ndarray, account: Account | None = No
     return (ByteKeys if plan.null_safe else NoKeys)(operator, account)
 
 
-def most_bytes(sources: SideSources, batch: pa.RecordBatch) -> int:
-    """Return an upper bound of the bytes of the keys of a batch that kernels pack."""
-    if sources.pieces is None:
-        return 0
-    columns = {int(column) for column in sources.pieces["column"] if column >= 0}
-    each = 8 + 12 * len(sources.pieces)
-    return 16 + each * batch.num_rows + sum(int(batch.column(i).nbytes) for i in columns)
+def name_keys(part: Slice, batches: Sequence[pa.RecordBatch]) -> int:
+    """Write the ids of both sides' keys to their scratch, and return a number above all ids."""
+    for p, (state, batch) in enumerate(zip(part.states, batches, strict=True)):
+        if part.sources[p].keys:
+            continue  # found while the side was prepared
+        if part.sources[p].pieces is not None:
+            _name_packed(part, p, batch)
+            continue
+        n, nodes = batch.num_rows, part.plan.sides[p].keys
+        found = evaluate(nodes, lambda _, name: batch.column(part.index[p][name]), n)  # noqa: B023
+        usable = state["usable"][:n].astype(bool) if state.get("masked") else None
+        ids = part.intake.key_ids(p, n, dict(zip(nodes, found, strict=True)), part.keys, usable)
+        state["key_ids"][:n] = ids
+    return max(1, part.keys.n_ids)
+
+
+def _name_packed(part: Slice, p: int, batch: pa.RecordBatch) -> None:
+    """Find ids of byte-string keys with the kernel of a push. The left side's record has the key table."""
+    n, state = batch.num_rows, part.states[p]
+    assert isinstance(part.keys, ByteKeys)
+    part.keys.make_room(n, _most_bytes(part.sources[p], batch))
+    part.keys.point()
+    mine, theirs = (at.as_words(each.operator) for each in part.states)
+    if p:
+        theirs[_KEY_WORDS] = mine[_KEY_WORDS]
+    state.set(n_named=0, n_kept=1)
+    if packed_key_kernels.name_packed(state.at, p):
+        raise AssertionError("no capacity for keys after it was made")
+    if p:
+        mine[_KEY_WORDS] = theirs[_KEY_WORDS]
+
+
+def _most_bytes(sources: SideSources, batch: pa.RecordBatch) -> int:
+    """Return an upper bound of the bytes of the packed keys of a batch."""
+    assert sources.pieces is not None
+    n = batch.num_rows
+    total = 16 + (8 + 12 * len(sources.pieces)) * n
+    for piece in sources.pieces:
+        column = batch.column(int(piece["column"])) if piece["column"] >= 0 else None
+        if column is not None and piece["kind"] == at.FIXED_PIECE:
+            total += n * int(piece["width"])
+        elif column is not None and (width := offset_width(column.type)):
+            if n:
+                words = np.frombuffer(column.buffers()[1], np.int32 if width == 4 else np.int64)
+                total += int(words[column.offset + n]) - int(words[column.offset])
+    return total

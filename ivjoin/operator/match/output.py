@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NoReturn, TypeVar
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -11,11 +11,12 @@ from ivjoin.errors import CapacityError
 from ivjoin.operator.match.core import Core
 from ivjoin.outer.emit import BatchRows, Rows, StoredRows
 from ivjoin.shj import registers as at
+from ivjoin.shj.kernels.output import text_kernels
 from ivjoin.shj.kernels.push import push_kernels
 from ivjoin.shj.store.disk.process_memory import keep_pages
 from ivjoin.shj.store.values.texts import too_much_text
 
-__all__ = ["gathered", "in_parts", "made", "refuse_text"]
+__all__ = ["gathered", "in_parts", "made", "mixed"]
 
 T = TypeVar("T")  # a batch, or batches
 _MANY = 4096  # rows whose arrays malloc might give back to the system
@@ -26,10 +27,23 @@ def made(core: Core) -> pa.RecordBatch:
     return pa.RecordBatch._import_from_c(core.state.out_struct, core.plan.schema)
 
 
-def refuse_text(core: Core) -> NoReturn:
-    """Raise for an output row with more text in a column than its offsets can address."""
-    field, size = core.state["state"][:2]
-    raise too_much_text(int(size), core.plan.schema.field(field).type)
+def mixed(core: Core, p: int) -> int:
+    """Let compiled code build an output batch with text or bools; return the kernels' status."""
+    state = core.state
+    r = state.operator[0]
+    whole = int(r["batch_size"])
+    try:
+        # If the text of a batch exceeds what its offsets can address, half of the rows are built.
+        while (status := int(text_kernels.build_mixed(state.at, p))) & at.ROOM and r["batch_size"] > 1:
+            r["batch_size"] //= 2
+    finally:
+        r["batch_size"] = whole
+    if status & at.ROOM:
+        field, size = state["state"][:2]
+        raise too_much_text(int(size), core.plan.schema.field(field).type)
+    if not status & at.GATHER and r["phase"] == at.EMITTING and r["n_pairs"] == state.pairs:
+        state.more_pairs()
+    return status
 
 
 def gathered(core: Core, p: int, batch: pa.RecordBatch | None) -> Iterator[pa.RecordBatch]:

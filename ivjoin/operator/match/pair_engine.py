@@ -48,6 +48,7 @@ class PairEngine(Core):
 
     def limit(self, budget: Budget) -> None:
         self.limits = Limits(self, budget)
+        self.stay_linked()
 
     def rows_at_once(self, p: int, batch: pa.RecordBatch) -> int:
         return batch.num_rows if self.limits is None else self.limits.most_rows(p, batch)

@@ -10,14 +10,15 @@ from ivjoin.errors import MemoryLimitError
 from ivjoin.operator.match.core import Core
 from ivjoin.plan.sums import probes
 from ivjoin.shj import registers as at
-from ivjoin.shj.kernels.push.upkeep_kernels import LOOK_EVERY
 from ivjoin.shj.store.keys import ByteKeys, IntKeys
 from ivjoin.shj.store.rows import payload_room
 from ivjoin.shj.store.rows.ring_room import keep_apart
 from ivjoin.shj.store.rows.selectivity import most_selective
 from ivjoin.shj.store.values.columns import OrdinalColumn, WordColumn
 
-__all__ = ["make_batch_room", "make_key_room", "make_room", "make_text_room", "tidy"]
+__all__ = ["make_batch_room", "make_key_room", "make_room", "tidy"]
+
+_LOOK_EVERY = 64  # pushes between two checks whether a ring has become too large
 
 
 def make_room(core: Core, p: int, batch: pa.RecordBatch, heaps: bool) -> None:
@@ -73,12 +74,6 @@ def make_key_room(core: Core, n: int) -> None:
     core.count_state()
 
 
-def make_text_room(core: Core, p: int, batch: pa.RecordBatch) -> None:
-    """Enlarge the columns of text and bools for the rows of a batch that are stored."""
-    payload_room.make_text_room(core.stores[p], batch)
-    core.count_state()
-
-
 def make_batch_room(core: Core, p: int, batch: pa.RecordBatch) -> None:
     """Reserve what a push would otherwise allocate as it stores the batch, under a memory limit."""
     payload_room.make_batch_room(core.stores[p], batch)
@@ -93,7 +88,7 @@ def tidy(core: Core, p: int, status: int) -> None:
 
 
 def _tidy(core: Core, p: int, status: int) -> None:
-    look = core.state.get("pushes") % LOOK_EVERY == 0
+    look = core.state.get("pushes") % _LOOK_EVERY == 0
     if status & at.TIDY:
         for store in core.stores:
             if store.crowded:

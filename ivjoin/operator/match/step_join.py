@@ -71,6 +71,7 @@ class StepJoin(SymmetricHashJoin):
         p, core = self._side(side), self._core
         self._enter()
         try:
+            core.link()
             store = core.stores[p]
             gone = outside(core, p, spans)[: store.live]  # rows in files stay until their own bounds evict them
             if gone.any():
@@ -89,6 +90,7 @@ class StepJoin(SymmetricHashJoin):
         ``output``: the approximate bytes of an output batch.
         """
         core = self._core
+        core.stay_linked()
         core.account.limit, core.account.on_full = limit, on_full
         core.account.share(held)
         core.limit_output(max(_LEAST_OUTPUT, output // sum(fixed_bytes(s.schema) for s in core.plan.sides)))
@@ -101,6 +103,7 @@ class StepJoin(SymmetricHashJoin):
         core, p, rows = self._core, self._side(side), batch.num_rows
         self._enter()
         try:
+            core.link()
             store = core.stores[p]
             if core.layouts[p].schema is None:
                 make_batch_room(core, p, batch)
@@ -120,6 +123,7 @@ class StepJoin(SymmetricHashJoin):
         core = self._core
         self._enter()
         try:
+            core.link()
             for store in core.stores:
                 store.settle(True)
                 if store.cap > 4 * store.live + _LEAST_ROOM:

@@ -17,6 +17,7 @@ from ivjoin.errors import IvjoinError, MemoryLimitError
 from ivjoin.operator.match import output, pairs, room, values
 from ivjoin.operator.match.core import Core
 from ivjoin.shj import registers as at
+from ivjoin.shj.kernels.keys import packed_key_kernels, word_key_kernels
 from ivjoin.shj.kernels.push import push_kernels
 
 __all__ = ["end", "settle", "take"]
@@ -24,7 +25,8 @@ __all__ = ["end", "settle", "take"]
 # A larger batch is probed in pieces, each twice as long as the last. Between two, the store may get a better index.
 PIECE = 16_384
 _LEFT_ROWS = 8192
-_ASKS = at.DECIDE | at.GATHER | at.STORE | at.ROOM | at.BOUNDS | at.INDEX | at.RUNS | at.PIECE | at.BEYOND
+_ASKS = at.DECIDE | at.GATHER | at.STORE | at.BOUNDS | at.INDEX | at.RUNS | at.PIECE | at.BEYOND
+_TEXT = at.STORE | at.MORE, at.GATHER | at.MORE
 
 
 def take(core: Core, p: int, batch: pa.RecordBatch) -> pa.RecordBatch | Iterator[pa.RecordBatch] | None:
@@ -54,7 +56,7 @@ def _taken(core: Core, p: int, batch: pa.RecordBatch) -> pa.RecordBatch | Iterat
         if core.account.limit is not None:
             state.set(grows=0)
             room.make_batch_room(core, p, batch)
-            core.choose_output(p)
+            core.put_out(p)
         if state.resting:
             state.wake()
     except BaseException:
@@ -67,10 +69,8 @@ def _taken(core: Core, p: int, batch: pa.RecordBatch) -> pa.RecordBatch | Iterat
         asks = core.frozen is not None and core.frozen.asks(p)
         status = push_kernels.push_batch(state.at, p)
         while status & at.KEYS:
-            missing = state.get("n") - state.get("n_named")
-            if asks and not missing:
+            if _name_keys(core, p) and asks:
                 return _among_frozen(core, p, batch)
-            room.make_key_room(core, missing)
             status = push_kernels.push_batch(state.at, p)
         if status == 0:
             state.give_rows()
@@ -81,7 +81,9 @@ def _taken(core: Core, p: int, batch: pa.RecordBatch) -> pa.RecordBatch | Iterat
         if status & at.LATE:
             put_back(core, p, before)
             core.intake.refuse_late(p, batch)
-        if status & (at.ROOM | at.MORE) != at.ROOM:
+        if status in _TEXT and core.keeps_text:
+            return with_text(core, p, batch, status)
+        if not status & at.ROOM:
             return go_on(core, p, batch, status)
         try:
             room.make_room(core, p, batch, bool(status & at.HEAP))
@@ -89,6 +91,19 @@ def _taken(core: Core, p: int, batch: pa.RecordBatch) -> pa.RecordBatch | Iterat
             put_back(core, p, before)
             raise
     raise AssertionError(f"no capacity for {n} rows after it was reserved")
+
+
+def _name_keys(core: Core, p: int) -> bool:
+    """Find key ids for a batch that has arrived; return False if the push itself continues with it after a grow."""
+    state = core.state
+    if core.packs[p]:
+        name = word_key_kernels.name_words if core.keys.kind == at.INTS else packed_key_kernels.name_packed
+        while missing := name(state.at, p):
+            room.make_key_room(core, missing)
+    elif core.keys.kind == at.INT and (missing := state.get("n") - state.get("n_named")):
+        room.make_key_room(core, missing)
+        return False
+    return True
 
 
 def _among_frozen(core: Core, p: int, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -108,6 +123,30 @@ def put_back(core: Core, p: int, before: list[bytes] | None) -> None:
     core.state.rest()
 
 
+def with_text(core: Core, p: int, batch: pa.RecordBatch, status: int
+) -> pa.RecordBatch | Iterator[pa.RecordBatch] | None:
+    """Continue as ``take`` while a push requests its text alone, because an iterator would double the time."""
+    state, out = core.state, None
+    while status in _TEXT:
+        if status == at.STORE | at.MORE:
+            if core.stores[p].others:
+                break
+            values.store_text(core, p, batch)
+        else:
+            if out is not None or not core.mixes:
+                break
+            status = output.mixed(core, p)
+            if status != at.OUTPUT | at.MORE:
+                break
+            out = output.made(core)
+        status = push_kernels.push_batch(state.at, p)
+    if status == 0:
+        state.rest()
+        return out
+    rest = go_on(core, p, batch, status)
+    return rest if out is None else _then(out, rest)
+
+
 def go_on(core: Core, p: int, batch: pa.RecordBatch | None, status: int) -> Iterator[pa.RecordBatch]:
     """Continue a push. The reference to ``batch`` keeps the memory alive to which the registers point."""
     state = core.state
@@ -118,12 +157,13 @@ def go_on(core: Core, p: int, batch: pa.RecordBatch | None, status: int) -> Iter
         if status & at.OUTPUT:
             yield output.made(core)
         if status & at.FULL:
-            if status & at.ROOM:
-                output.refuse_text(core)
             raise IvjoinError("no memory for an output batch; use a smaller batch_size")
         if not status & at.MORE:
             break
         if status & _ASKS:
+            if status & at.GATHER and core.mixes:
+                status = output.mixed(core, p)
+                continue
             if status & at.GATHER:
                 yield from output.gathered(core, p, batch)
             elif status & at.BOUNDS:
@@ -134,9 +174,6 @@ def go_on(core: Core, p: int, batch: pa.RecordBatch | None, status: int) -> Iter
             elif status & at.STORE:
                 assert batch is not None
                 values.store_rest(core, p, batch)
-            elif status & at.ROOM:
-                assert batch is not None
-                room.make_text_room(core, p, batch)
             elif status & at.RUNS:
                 assert batch is not None
                 pairs.probe_runs(core, p, batch)
@@ -165,7 +202,7 @@ def settle(core: Core, p: int) -> Iterator[pa.RecordBatch]:
     core.bounder.move(p, True, other.live)
     core.publish(1 - p)
     core.state.set_side(1 - p, unlooked=0)
-    core.choose_output(p)
+    core.put_out(p)
     if core.state.sides[1 - p]["owes"]:
         core.state.dead_room(other.live, True)
     core.state.set(phase=at.PRUNING, n=0, n_kept=0, n_left=0, n_dead=0, n_late=0, cursor=0)
@@ -175,6 +212,7 @@ def settle(core: Core, p: int) -> Iterator[pa.RecordBatch]:
 
 
 def end(core: Core, sides: Sequence[int]) -> Iterator[pa.RecordBatch]:
+    core.link()
     # At the end, memory for a small batch stays for another operator.
     n = min(core.state.get("largest"), _LEFT_ROWS) if all(core.ended) else 0
     for p in sides:
@@ -186,3 +224,8 @@ def end(core: Core, sides: Sequence[int]) -> Iterator[pa.RecordBatch]:
         for store in core.stores:
             store.point()
     core.count_state()
+
+
+def _then(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield first
+    yield from rest

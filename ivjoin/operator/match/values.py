@@ -13,8 +13,10 @@ from ivjoin.operator.match.core import Core
 from ivjoin.outer.values import errors_of
 from ivjoin.shj import registers as at
 from ivjoin.shj.arrow import taken, whole_numbers
+from ivjoin.shj.kernels.output import text_store_kernels
+from ivjoin.shj.store.rows.payload_room import make_text_room
 
-__all__ = ["prepare", "store_rest"]
+__all__ = ["prepare", "store_rest", "store_text"]
 
 
 def prepare(core: Core, p: int, batch: pa.RecordBatch) -> None:
@@ -86,11 +88,25 @@ def _make_wild(marks: np.ndarray, rows: np.ndarray | None) -> None:
 
 
 def store_rest(core: Core, p: int, batch: pa.RecordBatch) -> None:
-    """Store the columns that the kernels do not: nested types, and columns in files."""
-    store, n = core.stores[p], core.state.get("n_kept")
-    whole, kept = n == batch.num_rows, whole_numbers(core.state["kept"][:n])
-    store.append_by_python({
-        i: array if whole else taken(array, kept)
-        for i in store.by_python for array in [batch.column(store.stored[i])]
-    })  # fmt: skip
-    core.account.promised = 0
+    """Store the columns that the kernels do not: text and nested types."""
+    state, store = core.state, core.stores[p]
+    n = state.get("n_kept")
+    names = store.by_python
+    if core.keeps_text and store.texts:
+        names = store.others
+        store_text(core, p, batch)
+    if names:
+        whole = n == batch.num_rows
+        kept = state["kept"][:n]
+        arrays = {}
+        for i in names:
+            array = batch.column(store.stored[i])
+            arrays[i] = array if whole else taken(array, whole_numbers(kept))
+        store.append_by_python(arrays)
+        core.account.promised = 0
+
+
+def store_text(core: Core, p: int, batch: pa.RecordBatch) -> None:
+    while text_store_kernels.store_text(core.state.at, p):
+        make_text_room(core.stores[p], batch)
+        core.count_state()

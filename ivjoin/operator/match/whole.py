@@ -18,7 +18,8 @@ from ivjoin.errors import IvjoinError
 from ivjoin.expr.nodes import Node
 from ivjoin.frontier.tracking import Frontier
 from ivjoin.operator.intake import Intake, outside
-from ivjoin.operator.match.keys import key_table, most_bytes
+from ivjoin.operator.match.blocks import wanted
+from ivjoin.operator.match.keys import key_table, name_keys
 from ivjoin.operator.match.output import in_parts
 from ivjoin.operator.match.residual import matching
 from ivjoin.operator.match.values import prepare
@@ -91,7 +92,7 @@ class Whole:
         self.intake = Intake(plan, frontiers)
         self.emitter = Emitter(plan.schema, plan.fields, plan.spec.batch_size, plan.spec.timezone)
         output = output_table(plan)
-        self._blocks = output.kinds is not None and output.kinds <= {at.WORDS} and not output.picks
+        self._blocks = output.kinds is not None and output.kinds <= {at.WORDS} and wanted()
         also = [plan.emitted(s) if self._blocks else set[int]() for s in (0, 1)]
         self.sources: list[SideSources] = [side_sources(plan, s, frontiers[s], also[s]) for s in (0, 1)]
         width = max(len(side.schema) for side in plan.sides)
@@ -122,10 +123,10 @@ class Whole:
             "columns": state.hold(("columns", s), sources.columns),
         }
         if sources.words is not None:
-            fields |= {"key_words": state.hold(("key_words", s), sources.words), "n_key_words": len(sources.words)}
+            fields["key_words"] = state.hold(("key_words", s), sources.words)
         if sources.pieces is not None:
             fields |= {
-                "n_pieces": len(sources.pieces),
+                "packs": 1, "n_pieces": len(sources.pieces),
                 "pieces": state.hold(("pieces", s), at.as_words(sources.pieces)),
             }
             state.set(key_sizes=state.hold("key_sizes", np.zeros(2 * len(plan.null_safe) + 1, dtype=np.int64)))
@@ -207,12 +208,8 @@ class Whole:
         )
         if isinstance(self.keys, ByteKeys | WordKeys):
             # All capacity is reserved before the first id, because a table that grows later may reuse ids.
-            rows = sum(batch.num_rows for batch in batches)
             self.keys.clear(Account())
-            if isinstance(self.keys, ByteKeys):
-                self.keys.make_room(rows, sum(map(most_bytes, self.sources, batches)))
-            else:
-                self.keys.reserve(rows)
+            self.keys.reserve(sum(batch.num_rows for batch in batches))
             self.keys.point()
         most = max(s.rows for s in self.sources)
         for s, (half, batch) in enumerate(zip(self._halves, batches, strict=True)):
@@ -240,10 +237,10 @@ class Whole:
                     yield batch
             elif status & at.DECIDE:
                 self._decide(batches)
+            elif status & at.KEYS:
+                self._set(n_ids=name_keys(self, batches))
             elif status & at.FULL:
                 raise IvjoinError("no memory for an output batch")
-            elif status & at.ROOM:
-                raise AssertionError("no capacity for keys after it was reserved")
             else:
                 raise AssertionError("a row lies outside the plan's guards, and the check did not find it")
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 from ivjoin.operator.match.core import Core
 from ivjoin.operator.memory.candidates import decider
 from ivjoin.outer.emit import BatchRows
+from ivjoin.shj import registers as at
 from ivjoin.shj.kernels.push import index_kernels
 from ivjoin.shj.store.disk.backing import Files
 from ivjoin.shj.store.keys import NoKeys
@@ -197,7 +198,7 @@ class Frozen:
     def asks(self, p: int) -> bool:
         """Prepare the kernels for a push on side p; return whether they must stop before they probe."""
         core, here = self.core, self.sides[1 - p].live > 0
-        core.state.set_side(p, stops=here)
+        core.state.set_side(p, packs=int(here or core.packs[p]))
         if not self.live:
             self.careful = False
         elif self.careful:
@@ -209,6 +210,9 @@ class Frozen:
         core, rows = self.core, self.sides[1 - p]
         state, how, n = core.state, core.how, batch.num_rows
         usable = np.flatnonzero(state["usable"][:n]) if state.get("masked") else None
+        if usable is not None and core.keys.kind == at.GIVEN and not core.packs[p]:
+            # The kernel leaves these to the caller that packs the keys.
+            state["key_ids"][:n][state["usable"][:n] == 0] = -1
         if core.plan.never or (usable is not None and not len(usable)):
             return
         keys = core.intake.packed_keys(p, n, lambda _, name: batch.column(core.index[p][name]))

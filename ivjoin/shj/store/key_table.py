@@ -280,12 +280,8 @@ class KeyTable:
         return 2 * rows > key_kernels.MANY_ROWS * self.used
 
     def fit(self, rows: int) -> None:
-        """Shrink nearly to the live keys, if each has many of the ``rows`` and the capacity far exceeds the need."""
-        some = key_kernels.SOME_ROOM
-        table = len(self._table) <= max(key_kernels.SOME_PLACES, 4 * (self.live + some))
+        """Shrink nearly to the live keys, if each has many of the ``rows``; kernels request it (``has_spare_room``)."""
         if self._account.files is not None or rows <= key_kernels.MANY_ROWS * self.live:
-            return
-        if table and len(self.slots) <= self.n_ids + self.live // 8 + 4 * some:
             return
         self._take_back()
         cap = self.n_ids + key_kernels.SOME_ROOM

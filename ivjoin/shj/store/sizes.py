@@ -34,7 +34,7 @@ def larger(cap: int, need: int) -> int:
 
 
 def is_wide(cap: int, need: int, rows: int) -> bool:
-    """Return whether a ring is too large, ``rows`` rows after it was last made to fit;"""
+    """Return whether a ring is too large, ``rows`` rows after it was last made to fit; see ``upkeep_kernels``."""
     if cap > 2 * need + _SPARE:
         return True
     return cap > need + need // 16 + 256 and rows > 4 * cap

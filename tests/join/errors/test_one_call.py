@@ -9,12 +9,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from compiled_output import use_blocks
 
 import ivjoin
 from ivjoin import EvaluationError, JoinStream, ProtocolError, SymmetricHashJoin, band_join
 from ivjoin.operator import protocol
 from ivjoin.operator.match import output
+from ivjoin.operator.match.blocks import VARIABLE
 from ivjoin.shj.kernels.compiling import COMPILES
 
 pytestmark = pytest.mark.nojit
@@ -25,7 +25,7 @@ N = 300  # rows of a key: N * N pairs are many batches on either path
 @pytest.fixture(params=["blocks", "no blocks", "text"], autouse=True)
 def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Who builds the output: compiled code, or Arrow."""
-    use_blocks(monkeypatch, request.param == "blocks")
+    monkeypatch.setenv(VARIABLE, str(int(request.param == "blocks")))
     return request.param
 
 
@@ -187,7 +187,7 @@ def test_an_error_between_the_join_and_its_output_stops(
 @pytest.mark.one_in(5)
 @pytest.mark.skipif(not COMPILES, reason="no output blocks")
 def test_memory_of_a_broken_push_is_released(monkeypatch: pytest.MonkeyPatch) -> None:
-    use_blocks(monkeypatch, True)
+    monkeypatch.setenv(VARIABLE, "1")
     op = operator("blocks", batch_size=100)
     list(op.push("left", rows("blocks", N)))
     held = op._core.state

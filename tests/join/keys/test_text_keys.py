@@ -10,9 +10,9 @@ import numpy as np
 import oracle
 import pyarrow as pa
 import pytest
-from compiled_output import use_blocks
 
 from ivjoin import SymmetricHashJoin
+from ivjoin.operator.match.blocks import VARIABLE
 from ivjoin.shj.store.values.texts import KeyTextColumn
 
 BAND = "l.t BETWEEN r.t - 2 AND r.t + 1"
@@ -46,7 +46,7 @@ def expected(left: list[Row], right: list[Row], keys: tuple[str, ...], how: str)
 
 @pytest.fixture(params=["blocks", pytest.param("no blocks")])
 def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    use_blocks(monkeypatch, request.param == "blocks")
+    monkeypatch.setenv(VARIABLE, str(int(request.param == "blocks")))
     return request.param
 
 

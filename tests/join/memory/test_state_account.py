@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from compiled_output import use_blocks
 from memory.kinds import KINDS, QUESTIONS, piece, schema_of
 
 from ivjoin import Order, SymmetricHashJoin
+from ivjoin.operator.match.blocks import VARIABLE
 from ivjoin.shj.kernels.compiling import COMPILES
 from ivjoin.shj.store.disk.pages import Pages
 
@@ -61,7 +61,7 @@ def held(op: SymmetricHashJoin) -> int:
 
 @pytest.fixture(params=["blocks", "no blocks"])
 def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    use_blocks(monkeypatch, request.param == "blocks")
+    monkeypatch.setenv(VARIABLE, str(int(request.param == "blocks")))
     return request.param
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from compiled_output import use_blocks
 
 from ivjoin import LateRowError, Order, SymmetricHashJoin
+from ivjoin.operator.match.blocks import VARIABLE
 
 BOTTOM, TOP = -(2**63), 2**63 - 1
 LENGTHS = [2**63 - 1, 2**63, 2**63 + 1, 2**64 - 2, 2**64 - 1, 10**30]
@@ -20,7 +20,7 @@ VALUES = {pa.int64(): SIGNED, pa.uint64(): [v - BOTTOM for v in SIGNED], pa.int8
 
 @pytest.fixture(params=["blocks", "no blocks"], autouse=True)
 def output(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    use_blocks(monkeypatch, request.param == "blocks")
+    monkeypatch.setenv(VARIABLE, str(int(request.param == "blocks")))
 
 
 def late(values: list[int], slack: int, descending: bool) -> list[bool]:

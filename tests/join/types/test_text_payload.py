@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from compiled_output import use_blocks
 from oracle import HOWS
 
 from ivjoin import Order, SymmetricHashJoin
-from ivjoin.operator.match import output
+from ivjoin.operator.match import blocks, output
 from ivjoin.shj import registers as at
-from ivjoin.shj.kernels.push import push_kernels
+from ivjoin.shj.kernels.output import text_store_kernels
 from ivjoin.shj.store.values import texts as text_columns
 
 BAND = "l.t BETWEEN r.t - 6 AND r.t + 4"
@@ -60,12 +59,13 @@ def joined(
     again: bool = False, mixes: bool = True, **options: Any,
 ) -> list[tuple[Any, ...]]:
     """The rows in the order in which they come; all of them by the one way or the other."""
-    use_blocks(patch, compiled)
+    patch.setenv(blocks.VARIABLE, str(int(compiled)))
     with patch.context() as inside:
         if compiled and mixes:
             inside.setattr(output, "gathered", None)
         op = SymmetricHashJoin(left[0].schema, right[0].schema, **options)
-        assert not mixes or bool(op._core.state.get("blocks")) == compiled
+        assert op._core.keeps_text == compiled
+        assert op._core.mixes == (compiled and mixes)
         out: list[pa.RecordBatch] = []
         for i in range(max(len(left), len(right))):
             for side, batches in (("left", left), ("right", right)):
@@ -105,6 +105,7 @@ def test_small_joins_of_every_type(how: str, batch_size: int, monkeypatch: pytes
 def test_random_joins(how: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rings that grow and go round, arenas that are trimmed, rows that die out of order, snapshots."""
     rng = np.random.default_rng(seed)
+    monkeypatch.setattr(text_columns, "_NARROW", [2**32, 3000, 0, 400][seed])
     nulls, longest = [0.0, 0.2][seed % 2], [20, 200, 2, 60][seed]
     sides = [table(10 * seed + s, 900, nulls, longest, keys=12) for s in (1, 2)]
     left, right = (pieces(t, seed, int(rng.integers(5, 150))) for t in sides)
@@ -167,7 +168,7 @@ def test_short_text(values: list[str | None], monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_large_batch_comes_in_large_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """The scratch for pairs grows with the output."""
-    use_blocks(monkeypatch, True)
+    monkeypatch.setenv(blocks.VARIABLE, "1")
     n = 60_000
     batch = pa.record_batch({"k": np.arange(n), "s": pa.array([f"row {i}" for i in range(n)])})
     op = SymmetricHashJoin(batch.schema, batch.schema, on="k")
@@ -180,7 +181,7 @@ def test_a_large_batch_comes_in_large_batches(monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.slow
 def test_more_text_than_offsets_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     """256 pairs of a row of nine mebibytes are two batches."""
-    use_blocks(monkeypatch, True)
+    monkeypatch.setenv(blocks.VARIABLE, "1")
     one = pa.record_batch({"k": [1], "s": ["x" * 9 * 2**20]})
     op = SymmetricHashJoin(one.schema, pa.schema({"k": pa.int64()}), on="k")
     assert [*op.push("left", one)] == []
@@ -189,7 +190,7 @@ def test_more_text_than_offsets_hold(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_kernel_reserves_memory_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    use_blocks(monkeypatch, True)
+    monkeypatch.setenv(blocks.VARIABLE, "1")
     batch = table(11, 30)
     op = SymmetricHashJoin(S, S, on="k", condition=BAND, **ORDERS)
     list(op.push("left", batch))
@@ -199,16 +200,15 @@ def test_kernel_reserves_memory_first(monkeypatch: pytest.MonkeyPatch) -> None:
     before, arena = column._top, len(column._arena)
     longer = batch.set_column(2, S.field("s"), pa.array(["y" * arena] * 30))
     longer._export_to_c(op._core.state.in_struct)
-    op._core.state.row_room(30)
-    op._core.state.set(n=30, n_kept=30, kept_at=op._core.state.get("every"), phase=at.STORING)
-    assert push_kernels.push_batch(op._core.state.at, 0) == at.ROOM | at.MORE
+    op._core.state.set(n=30, n_kept=30, kept_at=op._core.state.get("every"))
+    assert text_store_kernels.store_text(op._core.state.at, 0) == at.ROOM
     assert (column._top, len(column._arena)) == (before, arena)
     assert column.record["wanted"][0] == before + 30 * arena
 
 
 def test_arenas_stay_at_the_size_of_the_window(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where all that is stored has gone through them many times, and after a few rows that were far larger."""
-    use_blocks(monkeypatch, True)
+    monkeypatch.setenv(blocks.VARIABLE, "1")
     schema = pa.schema({"k": pa.int64(), "t": pa.int64(), "s": pa.string()})
     op = SymmetricHashJoin(
         schema, schema, on="k", condition="l.t BETWEEN r.t - 50 AND r.t + 50", left_order="t", right_order="t"

@@ -20,15 +20,18 @@ TYPES = {
 }
 
 
-BASES = [0, 2**32 - 700, 2**40 + 5]  # of strings: where their count of bytes begins
+# Strings: where their count of bytes begins, and from what size on an arena's starts take eight bytes.
+ARENAS = [(0, 2**32), (2**32 - 700, 2**32), (2**40 + 5, 2**32), (0, 3000), (0, 0)]
 WITH_ARENA = ("string", "binary", "empty strings")
 
 
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize(
-    ("kind", "base"), [(k, b) for k in WITH_ARENA for b in BASES] + [(k, 0) for k in TYPES if k not in WITH_ARENA]
+    ("kind", "base", "narrow"),
+    [(k, *a) for k in WITH_ARENA for a in ARENAS] + [(k, 0, 2**32) for k in TYPES if k not in WITH_ARENA],
 )
-def test_life_of_a_column(kind, base):
+def test_life_of_a_column(kind, base, narrow, monkeypatch):
+    monkeypatch.setattr(text_columns, "_NARROW", narrow)
     t, make = TYPES[kind]
     rng = np.random.default_rng(3)
     cap = 10

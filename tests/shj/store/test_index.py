@@ -10,7 +10,6 @@ import pytest
 from ivjoin.operator.state import State
 from ivjoin.shj import registers as at
 from ivjoin.shj.arrow import Bytes
-from ivjoin.shj.kernels.memory import address_of as address
 from ivjoin.shj.kernels.push import index_kernels, probe_kernels, push_kernels, run_kernels
 from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys
 from ivjoin.shj.store.rows.bands import BandTable
@@ -46,37 +45,30 @@ class Index:
             bounds = np.zeros(max(n_axes, 1), dtype=at.BOUND)
             bounds["low"], bounds["high"], bounds["least"], bounds["most"] = I64_MIN, I64_MAX, I64_MIN, I64_MAX
             self.state.sides[s]["bounds"] = self.state.hold(("bounds", s), bounds)
-            self.state.sides[s]["sources"] = self.state.hold(("sources", s), at.blank(at.SOURCE, n_axes))
         self.state.sides["owes"] = 1
 
     def pairs(
         self, key_ids: np.ndarray, axes: np.ndarray, bands: BandTable, mode: int, matched: np.ndarray
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Chunks of (probe rows, ids) by the index that the store has."""
-        state, store, n = self.state, self.store, len(key_ids)
-        runs, cell = store.runs, state["state"]
-        cell[:] = (0, -2, 0, 0) if store.runs is None else (0, 0, -1, 0)
-        values = np.ascontiguousarray(axes)
-        state.set(
-            n=n, room_rows=n, room_pairs=self.room, values=state.hold("axes", values),
-            absent=state.hold("absent", np.zeros(values.shape, dtype=np.uint8)), matched=address(matched),
-            key_ids=state.hold("key_ids", key_ids), pair_rows=state.hold("rows", np.empty(self.room, dtype=np.int64)),
-            pair_places=state.hold("places", np.empty(self.room, dtype=np.int64)),
-        )  # fmt: skip
-        for s in self.stores:
-            s.point()
-        self.keys.point()
-        while cell[0] < n:
+        store, runs = self.store, self.store.runs
+        cell = np.array([0, -2, 0, 0]) if runs is None else np.array([0, 0, -1, 0])
+        rows, ids = np.empty(self.room, dtype=np.int64), np.empty(self.room, dtype=np.int64)
+        while cell[0] < len(key_ids):
             if runs is None:
-                scratch = np.empty(n + 1, dtype=np.int64)
-                count = probe_kernels.probe(state.at, 0, bands.terms, bands.n_primary, mode, scratch)
+                count = probe_kernels.probe(
+                    key_ids, axes, bands.terms, bands.n_primary, store.ordered, self.keys.slots, store.rows,
+                    store.links, store.lo, store.offset, matched, mode, cell, rows, ids,
+                    np.empty(len(key_ids) + 1, dtype=np.int64),
+                )
             else:
                 led = bands.led_by(runs.axis, runs.second)
                 count = run_kernels.probe_runs(
-                    state.at, 0, led.terms, led.n_primary, led.n_second, runs.keys, runs.values, runs.ids, runs.tops,
-                    runs.ends, runs.count, mode,
+                    key_ids, axes, led.terms, led.n_primary, led.n_second, runs.keys, runs.values, runs.ids, runs.tops,
+                    runs.ends, runs.count, store.lo, store.rows, store.links, matched, mode, cell, rows, ids,
+                    np.empty(0, dtype=np.int64), matched, 0,
                 )
-            yield state["rows"][:count].copy(), store.ids_at(state["places"][:count].copy())
+            yield rows[:count].copy(), ids[:count].copy()
 
     def prune(self, axis: int, low: int, high: int) -> np.ndarray:
         """Move the bounds of an axis; the ids of the rows that go."""

@@ -17,7 +17,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from compiled_output import use_blocks
 from drivers.edge_shapes import BIGINT, DECIMAL, INT, E, Erred, T, edges, other_shapes, shapes
 from drivers.edge_unseen import may_be_unseen
 from oracle import HOWS
@@ -25,6 +24,7 @@ from oracle import HOWS
 from ivjoin import EvaluationError, Order, SymmetricHashJoin, band_join
 from ivjoin.expr import build
 from ivjoin.expr.types import from_arrow
+from ivjoin.operator.match.blocks import VARIABLE
 
 NUMBERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64"]
 OTHERS = {"duration": BIGINT, "timestamp": BIGINT, "date32": INT, "decimal": DECIMAL}
@@ -78,7 +78,7 @@ def truth(e: E, pair: Pair) -> bool | None:
 def way(compiled: bool) -> Iterator[None]:
     """Output is built by compiled blocks where it can be, or nowhere."""
     with pytest.MonkeyPatch.context() as patch:
-        use_blocks(patch, compiled)
+        patch.setenv(VARIABLE, str(int(compiled)))
         yield
 
 

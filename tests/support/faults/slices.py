@@ -18,7 +18,7 @@ SLICES = [
     Mutant("a row of the other side is at home in two slices", "ivjoin/stream/tables/table_join.py",
          "home = end_home\n    return out", "home = end_other\n    return out", _TESTS),
     Mutant("a key table grows between the two sides of a slice", "ivjoin/operator/match/whole.py",
-         "rows = sum(batch.num_rows for batch in batches)", "rows = 0", _TESTS),
+         "self.keys.reserve(sum(batch.num_rows for batch in batches))", "self.keys.reserve(0)", _TESTS),
     Mutant("a closed end of a band is an open one", "ivjoin/shj/kernels/slices/place_kernels.py", "far = by + 1",
          "far = by", _TESTS),
     Mutant("the row behind a probe row's range matches, too", "ivjoin/shj/kernels/slices/slice_kernels.py",

@@ -1,18 +1,15 @@
-"""Find the dense id of a key that is a byte string.
-
-Each key is stored once in an arena. It begins at a word boundary, and zeros fill its last word.
-"""
+"""Find the dense id of a key that is a byte string, each stored once in an arena."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from ivjoin.shj.kernels.compiling import I8, IN1, IN1_I4, IN_U8, IO1, IO_U8, VOID, compiled, inner
-from ivjoin.shj.kernels.keys.key_kernels import is_free, key_room, mix, new_id
-from ivjoin.shj.kernels.memory import at_i32, at_i64, at_u8, at_u64
+from ivjoin.shj.kernels.keys.key_kernels import is_free, mix, new_id
+from ivjoin.shj.kernels.memory import at_i32, at_i64, at_u8
 from ivjoin.shj.kernels.records import operator_at
 
-__all__ = ["hash_bytes", "intern_bytes", "name_bytes", "regrow_bytes", "rehash_bytes", "same_words"]
+__all__ = ["hash_bytes", "intern_bytes", "regrow_bytes", "rehash_bytes"]
 
 
 @inner
@@ -43,71 +40,47 @@ def _fill_up(arena, top):
     return after
 
 
-@inner
-def _hash_words(address, size):
-    """Do as ``_hash_bytes`` for bytes whose last word is filled with zeros."""
-    h = np.int64(size)
-    words = at_i64(address)
-    for w in range(size >> 3):
-        h = mix(h ^ words[w])
-    return mix(h ^ words[size >> 3]) if size & 7 else mix(h)
-
-
-@inner
-def same_words(a, b, size):
-    """Return whether two byte strings, whose last words are filled with zeros, are equal."""
-    wa = at_u64(a)
-    wb = at_u64(b)
-    for w in range((size + 7) >> 3):  # noqa: SIM110 (numba has no all())
-        if wa[w] != wb[w]:
-            return False
-    return True
-
-
-@inner
-def name_bytes(op, size):
-    """Return the id of the key whose bytes lie at the arena's top; a new key stays there. -1 if it has no capacity.
+@compiled(VOID(I8, IN1, IN_U8, IN_U8, IO1))
+def intern_bytes(operator, offsets, buf, usable, out):
+    """Look up the id of each ``buf[offsets[i]:offsets[i+1]]``, as ``intern_ints``; offsets : int64[n + 1], buf : uint8.
 
     ``spans[2 * id]`` is the id's place in the arena, and ``spans[2 * id + 1]`` its length.
     """
-    table, spans = at_i32(op.table), at_i64(op.spans)
-    mask = op.table_size - 1
-    start = op.arena + op.arena_top
-    j = _hash_words(start, size) & mask
-    while True:
-        entry = np.int64(table[j])
-        if entry == 0:
-            break
-        if spans[2 * entry - 1] == size and same_words(op.arena + spans[2 * entry - 2], start, size):
-            return entry - 1
-        j = (j + 1) & mask
-    if key_room(op.n_ids, op.n_free, op.slots_size, op.table_size) <= 0:
-        return np.int64(-1)
-    key_id = new_id(op)
-    spans[2 * key_id] = op.arena_top
-    spans[2 * key_id + 1] = size
-    op.arena_top += (size + 7) & ~7
-    table[j] = key_id + 1
-    return key_id
-
-
-@compiled(VOID(I8, IN1, IN_U8, IN_U8, IO1))
-def intern_bytes(operator, offsets, buf, usable, out):
-    """Look up the id of each ``buf[offsets[i]:offsets[i+1]]``, as ``intern_ints``.
-
-    offsets : int64[n + 1], buf : uint8[bytes]
-    """
     op = operator_at(operator, 0)
-    arena = at_u8(op.arena)
+    table, spans, arena = at_i32(op.table), at_i64(op.spans), at_u8(op.arena)
+    top = op.arena_top
+    mask = op.table_size - 1
     for i in range(offsets.shape[0] - 1):
         if usable.shape[0] > 0 and usable[i] == 0:
             out[i] = -1
             continue
-        size = offsets[i + 1] - offsets[i]
-        for b in range(size):
-            arena[op.arena_top + b] = buf[offsets[i] + b]
-        _fill_up(arena, op.arena_top + size)
-        out[i] = name_bytes(op, size)
+        start = offsets[i]
+        size = offsets[i + 1] - start
+        j = _hash_bytes(buf, start, start + size) & mask
+        while True:
+            entry = np.int64(table[j])
+            if entry == 0:
+                key_id = new_id(op)
+                for b in range(size):
+                    arena[top + b] = buf[start + b]
+                spans[2 * key_id] = top
+                spans[2 * key_id + 1] = size
+                top = _fill_up(arena, top + size)
+                table[j] = key_id + 1
+                out[i] = key_id
+                break
+            at = spans[2 * (entry - 1)]
+            same = spans[2 * (entry - 1) + 1] == size
+            if same:
+                for b in range(size):
+                    if arena[at + b] != buf[start + b]:
+                        same = False
+                        break
+            if same:
+                out[i] = entry - 1
+                break
+            j = (j + 1) & mask
+    op.arena_top = top
 
 
 @compiled(VOID(I8, IO_U8))
@@ -123,13 +96,12 @@ def rehash_bytes(operator, fresh):
             size = spans[2 * key_id + 1]
             for b in range(size):
                 fresh[top + b] = arena[at + b]
-            after = _fill_up(fresh, top + size)
-            j = _hash_words(op.arena + at, size) & mask
+            j = _hash_bytes(fresh, top, top + size) & mask
             while table[j] != 0:
                 j = (j + 1) & mask
             table[j] = key_id + 1
             spans[2 * key_id] = top
-            top = after
+            top = _fill_up(fresh, top + size)
     op.arena_top = top
 
 
@@ -137,13 +109,13 @@ def rehash_bytes(operator, fresh):
 def regrow_bytes(operator, old):
     """Insert all keys of the table ``old`` : int32[size] into the larger, empty one."""
     op = operator_at(operator, 0)
-    table, spans = at_i32(op.table), at_i64(op.spans)
+    table, spans, arena = at_i32(op.table), at_i64(op.spans), at_u8(op.arena)
     mask = op.table_size - 1
     for i in range(old.shape[0]):
         entry = np.int64(old[i])
         if entry != 0:
             at = spans[2 * entry - 2]
-            j = _hash_words(op.arena + at, spans[2 * entry - 1]) & mask
+            j = _hash_bytes(arena, at, at + spans[2 * entry - 1]) & mask
             while table[j] != 0:
                 j = (j + 1) & mask
             table[j] = entry

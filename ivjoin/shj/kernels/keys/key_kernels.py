@@ -10,7 +10,7 @@ from ivjoin.shj.kernels.records import operator_at
 
 __all__ = [
     "CROWDED", "KEY_WORD", "MANY_ROWS", "SOME_KEYS", "SOME_PLACES", "SOME_ROOM", "fill_table", "has_key_room",
-    "intern_ints", "intern_rows", "is_free", "key_room", "mark_ints", "mix", "name_rows", "new_id",
+    "has_spare_room", "intern_ints", "intern_rows", "is_free", "key_room", "mark_ints", "mix", "name_rows", "new_id",
     "number_ints", "regrow_ints", "rehash_ints", "take_back", "take_back_ids",
 ]  # fmt: skip
 
@@ -47,19 +47,22 @@ def _shift(mask):
 
 
 @inner
-def _place(key, mask, shift, stirred):
-    """Return the first table index to search for a key.
-
-    Fibonacci hashing (Knuth 3, 6.4), after folding in the upper half, spreads consecutive keys evenly, but keys at
-    certain distances collide often. A table with many collisions becomes ``stirred``: ``mix`` then spreads all keys as
-    at random.
-    """
-    if stirred:
-        return mix(key) & mask
-    h = np.uint64(key)
+def _spread(x, shift):
+    # Fibonacci hashing (Knuth, The Art of Computer Programming 3, 6.4), after folding in the upper half.
+    h = np.uint64(x)
     h ^= h >> np.uint64(32)
     h *= np.uint64(0x9E3779B97F4A7C15)
     return np.int64(h >> shift)
+
+
+@inner
+def _place(key, mask, shift, stirred):
+    """Return the first table index to search for a key.
+
+    Fibonacci hashing spreads consecutive keys evenly, but keys at certain distances collide often. A table with many
+    collisions becomes ``stirred``: ``mix`` then spreads all keys as at random.
+    """
+    return mix(key) & mask if stirred else _spread(key, shift)
 
 
 @inner
@@ -96,15 +99,18 @@ def intern_rows(op, keys, begin, n, usable, some, out, places, values, stride, w
 
     For keys of several words, ``keys`` are hashes, which may lie in ``out``. Word k of row i is
     ``values[words[3 * k] * stride + i]``. All words of an id but the last are the ``others`` words from
-    ``rest[others * id]`` on. ``op.passed`` counts the other keys' entries that are probed.
+    ``rest[others * id]`` on. The second result is the number of other keys' entries probed.
     """
     table_at, slots_at = op.table, op.slots
     table, slots, key_of, rest = at_i32(table_at), at_i32(slots_at), at_i64(slots_at), at_i64(op.rest)
     mask = op.table_size - 1
-    shift = _shift(mask)
-    stirred = op.stirred
-    for i in range(begin, n):
-        places[i] = _place(keys[i], mask, shift, stirred)
+    if op.stirred:
+        for i in range(begin, n):
+            places[i] = mix(keys[i]) & mask
+    else:
+        shift = _shift(mask)
+        for i in range(begin, n):
+            places[i] = _spread(keys[i], shift)
     passed = 0
     n_ids, n_free, free = op.n_ids, op.n_free, op.free
     room = key_room(n_ids, n_free, op.slots_size, mask + 1)
@@ -148,8 +154,7 @@ def intern_rows(op, keys, begin, n, usable, some, out, places, values, stride, w
     op.n_ids = n_ids
     op.n_free = n_free
     op.free = free
-    op.passed += passed
-    return i
+    return i, passed
 
 
 @compiled(VOID(I8, IN1, IN_U8, IO1, IO1))
@@ -190,11 +195,18 @@ def has_key_room(op, rows, n):
 
 
 @inner
-def name_rows(op, side, other, table, keys):
-    """Look up the ids of the keys at an address from row ``n_named`` on, until capacity for a new key lacks.
+def has_spare_room(op, rows):
+    """Return whether capacity far exceeds the live keys' need, if each has many rows; see ``KeyTable.fit``."""
+    live = op.live_keys
+    if op.grows == 0 or rows <= MANY_ROWS * live:
+        return False
+    most = op.n_ids + (live >> 3) + 4 * SOME_ROOM
+    return op.table_size > max(SOME_PLACES, 4 * (live + SOME_ROOM)) or op.slots_size > most
 
-    ``table`` is the operator's record with the key table.
-    """
+
+@inner
+def name_rows(op, side, other, keys):
+    """Look up the ids of the keys at an address from row ``n_named`` on, until capacity for a new key lacks."""
     key_ids = at_i64(op.key_ids)
     n = op.n
     if other.live == 0 and op.n_kept == 0:
@@ -202,10 +214,12 @@ def name_rows(op, side, other, table, keys):
             key_ids[i] = -1
         op.n_named = n
         return
-    op.n_named = intern_rows(
-        table, at_i64(keys), op.n_named, n, at_u8(op.usable), op.masked != 0, key_ids, at_i64(op.chosen),
+    done, passed = intern_rows(
+        op, at_i64(keys), op.n_named, n, at_u8(op.usable), op.masked != 0, key_ids, at_i64(op.chosen),
         at_i64(op.values), op.room_rows, at_i64(side.key_words), side.n_key_words - 1,
     )
+    op.n_named = done
+    op.passed += passed
 
 
 @inner

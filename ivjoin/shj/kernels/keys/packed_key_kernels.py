@@ -1,7 +1,8 @@
 """Look up the ids of keys that are byte strings: text, several columns, and null-safe ones.
 
 A key's bytes are those that ``keys.pack`` makes of its pieces: first the bytes packed up to the last piece but one,
-..., at last the bytes of the first piece, each after its length. Equal bytes mean equal pieces.
+..., at last the bytes of the first piece, each after its length. Equal bytes mean equal pieces. In the arena a key
+begins at a word boundary, and zeros fill its last word.
 """
 
 from __future__ import annotations
@@ -9,13 +10,12 @@ from __future__ import annotations
 import numpy as np
 
 from ivjoin.shj import registers as at
-from ivjoin.shj.kernels.compiling import inner
-from ivjoin.shj.kernels.keys.byte_key_kernels import name_bytes, same_words
-from ivjoin.shj.kernels.keys.key_kernels import has_key_room
+from ivjoin.shj.kernels.compiling import I8, compiled, inner
+from ivjoin.shj.kernels.keys.key_kernels import has_key_room, key_room, mix, new_id
 from ivjoin.shj.kernels.memory import BUFFERS, CHILDREN, at_i32, at_i64, at_u8, at_u64, load
-from ivjoin.shj.kernels.records import piece_at
+from ivjoin.shj.kernels.records import operator_at, piece_at, side_at
 
-__all__ = ["name_packed", "packed_bytes_wanted"]
+__all__ = ["name_packed"]
 
 
 @inner
@@ -89,6 +89,26 @@ def _put(target, op, piece, i, size):
 
 
 @inner
+def _hash(address, size):
+    """Do as ``key_kernels._hash_bytes`` for bytes whose last word is filled with zeros."""
+    h = np.int64(size)
+    words = at_i64(address)
+    for w in range(size >> 3):
+        h = mix(h ^ words[w])
+    return mix(h ^ words[size >> 3]) if size & 7 else mix(h)
+
+
+@inner
+def _same(a, b, size):
+    wa = at_u64(a)
+    wb = at_u64(b)
+    for w in range((size + 7) >> 3):  # noqa: SIM110 (numba has no all())
+        if wa[w] != wb[w]:
+            return False
+    return True
+
+
+@inner
 def _pack(op, side, i, target):
     m = side.n_pieces
     sizes = at_i64(op.key_sizes)  # cumulative length up to each piece
@@ -133,36 +153,58 @@ def _most_bytes(op, side, n):
 
 
 @inner
-def packed_bytes_wanted(op, side, other, n):
+def packed_bytes_wanted(op, p, side, n):
     """Return the bytes to reserve in the key table before a batch's keys are looked up; 0 for enough capacity."""
     need = _most_bytes(op, side, n)
-    enough = op.arena_top + need <= op.arena_room and has_key_room(op, side.live + other.live, n)
-    return np.int64(0) if enough else need
+    rows = side.live + side_at(op.sides, 1 - p).live
+    return need if op.arena_top + need > op.arena_room or not has_key_room(op, rows, n) else 0
 
 
-@inner
-def name_packed(op, side, other, table):
-    """Do as ``key_kernels.name_rows`` for keys that are byte strings."""
+@compiled(I8(I8, I8))
+def name_packed(operator, p):
+    """Look up the ids of the batch's keys, -1 for rows that match nothing; count the rows left without capacity."""
+    op = operator_at(operator, 0)
+    side = side_at(op.sides, p)
     n = op.n
     key_ids = at_i64(op.key_ids)
     usable = at_u8(op.usable)
-    if op.n_kept == 0 and other.live == 0:
+    if op.n_kept == 0 and side_at(op.sides, 1 - p).live == 0:
         for i in range(n):
             key_ids[i] = -1
         op.n_named = n
-        return
-    spans = at_i64(table.spans)
+        return 0
+    table = at_i32(op.table)
+    mask = op.table_size - 1
+    spans = at_i64(op.spans)
     last = np.int64(-1)  # consecutive rows often have the same key
+    room = key_room(op.n_ids, op.n_free, op.slots_size, op.table_size)
     for i in range(op.n_named, n):
         if op.masked and usable[i] == 0:
             key_ids[i] = -1
             continue
-        start = table.arena + table.arena_top
+        start = op.arena + op.arena_top
         size = _pack(op, side, i, start)
-        if last < 0 or spans[2 * last + 1] != size or not same_words(table.arena + spans[2 * last], start, size):
-            last = name_bytes(table, size)
-            if last < 0:
-                op.n_named = i
-                return
+        if last >= 0 and spans[2 * last + 1] == size and _same(op.arena + spans[2 * last], start, size):
+            key_ids[i] = last
+            continue
+        j = _hash(start, size) & mask
+        while True:
+            entry = np.int64(table[j])
+            if entry == 0:
+                if room <= 0:
+                    op.n_named = i
+                    return n - i
+                room -= 1
+                last = new_id(op)
+                spans[2 * last] = op.arena_top
+                spans[2 * last + 1] = size
+                op.arena_top += (size + 7) & ~7
+                table[j] = last + 1
+                break
+            if spans[2 * entry - 1] == size and _same(op.arena + spans[2 * entry - 2], start, size):
+                last = entry - 1
+                break
+            j = (j + 1) & mask
         key_ids[i] = last
     op.n_named = n
+    return 0

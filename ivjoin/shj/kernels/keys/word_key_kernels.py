@@ -1,7 +1,7 @@
 """Look up the ids of keys that are several words: ordinals, and validity words if null is a value like any other.
 
 A hash of all words takes the place of a one-word key. For fixed other words it is a bijection of the last word, so
-only the other words are stored and compared.
+only the other words are stored and compared. These kernels are compiled for plans with such keys alone.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from ivjoin.shj import registers as at
 from ivjoin.shj.kernels.compiling import I8, IN1, IN2, IN_U8, IO1, VOID, compiled, inner
 from ivjoin.shj.kernels.keys.key_kernels import intern_rows, name_rows
 from ivjoin.shj.kernels.memory import at_i64, at_u8, line_of
-from ivjoin.shj.kernels.records import key_word_at, operator_at, source_at
+from ivjoin.shj.kernels.records import key_word_at, operator_at, side_at, source_at
 
 __all__ = ["intern_words", "name_words"]
 
@@ -45,15 +45,18 @@ def _sum_words(values, stride, words, count, begin, n, out):
             out[i] = np.int64(np.uint64(out[i]) * np.uint64(0x9E3779B97F4A7C15)) ^ values[first + i]
 
 
-@inner
-def name_words(op, side, other, table):
-    """Do as ``name_rows`` for keys of several words."""
+@compiled(I8(I8, I8))
+def name_words(operator, p):
+    """Look up the ids of the batch's keys, -1 for rows that match nothing; count the rows left without capacity."""
+    op = operator_at(operator, 0)
+    side = side_at(op.sides, p)
     n = op.n
     if op.n_named == 0:
         _make_words(op, side, n)
     words = at_i64(side.key_words)
     _sum_words(at_i64(op.values), op.room_rows, words, side.n_key_words, op.n_named, n, at_i64(op.key_ids))
-    name_rows(op, side, other, table, op.key_ids)
+    name_rows(op, side, side_at(op.sides, 1 - p), op.key_ids)
+    return n - op.n_named
 
 
 @compiled(VOID(I8, IN2, IN1, IN_U8, IO1, IO1))

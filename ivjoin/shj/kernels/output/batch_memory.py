@@ -10,8 +10,8 @@ from ivjoin.shj.kernels.compiling import inner
 from ivjoin.shj.kernels.push.index_kernels import KEY
 
 __all__ = [
-    "are_told_by_ordinals", "array_struct", "bits_of_double", "blank", "copy_all", "copy_doubles", "copy_keys",
-    "copy_rows", "double_below", "float_ordinal", "read_double", "read_source", "taken_bits", "taken_bytes",
+    "are_told_by_ordinals", "array_struct", "bits_of_double", "copy_all", "copy_doubles", "copy_keys", "copy_rows",
+    "double_below", "float_ordinal", "read_double", "read_source",
 ]  # fmt: skip
 
 _LOW_BITS = 2**63 - 1
@@ -232,46 +232,6 @@ def copy_keys(target, key_of, width, links, link_stride, places, n):
         t1 = mem.at_i8(target)
         for i in range(n):
             t1[i] = keys[4 * np.int64(links[link_stride * places[i] + KEY])]
-
-
-@inner
-def taken_bits(target, bitmap, first, index, n):
-    """Write the validity of the values at ``index`` of a bitmap, from bit ``first`` on; return the number of nulls."""
-    out = mem.at_u8(target)
-    bits = mem.at_u8(bitmap)
-    nulls = np.int64(0)
-    for b in range((n + 7) >> 3):
-        word = np.int64(0)
-        for i in range(8 * b, min(8 * b + 8, n)):
-            k = first + index[i]
-            bit = (bits[k >> 3] >> (k & 7)) & 1
-            word |= bit << (i & 7)
-            nulls += 1 - bit
-        out[b] = word
-    return nulls
-
-
-@inner
-def taken_bytes(target, valid, index, n):
-    """Do as ``taken_bits``, from one byte per value."""
-    out = mem.at_u8(target)
-    flags = mem.at_u8(valid)
-    nulls = np.int64(0)
-    for b in range((n + 7) >> 3):
-        word = np.int64(0)
-        for i in range(8 * b, min(8 * b + 8, n)):
-            bit = np.int64(flags[index[i]])
-            word |= bit << (i & 7)
-            nulls += 1 - bit
-        out[b] = word
-    return nulls
-
-
-@inner
-def blank(target, size):
-    t = mem.at_u8(target)
-    for i in range(size):
-        t[i] = 0
 
 
 @inner

@@ -1,4 +1,4 @@
-"""Store text and bools of new rows."""
+"""Store text and bools of new rows; compiled for plans with such columns alone."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import numpy as np
 
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels import memory as mem
-from ivjoin.shj.kernels.compiling import inner
+from ivjoin.shj.kernels.compiling import I8, compiled, inner
 from ivjoin.shj.kernels.output.batch_memory import copy_all
-from ivjoin.shj.kernels.records import text_at
+from ivjoin.shj.kernels.records import operator_at, side_at, text_at
 
 __all__ = ["batch_bytes", "buffer_of", "copy_text", "first_of", "set_word", "store_text", "word_at"]
 
@@ -20,10 +20,11 @@ def word_at(pointer, width, i):
 
 @inner
 def set_word(pointer, width, i, value):
+    # A value that is too large for 32 bits is stored modulo 2**32.
     if width == 8:
         mem.at_i64(pointer)[i] = value
     else:
-        mem.at_i32(pointer)[i] = value
+        mem.at_u32(pointer)[i] = value & 0xFFFFFFFF
 
 
 @inner
@@ -73,10 +74,11 @@ def _kept_bytes(op, t, n):
 @inner
 def _shifted(side, t):
     """Move an arena's rows over its dead front, if at least an eighth of its capacity is then free."""
+    mask = np.int64(-1) if t.start_width == 8 else np.int64(0xFFFFFFFF)
     used = t.top - t.base
     dead = used
     if side.lo < t.next:
-        dead = mem.at_i64(t.starts)[side.lo % side.cap] - t.base
+        dead = (word_at(t.starts, t.start_width, side.lo % side.cap) - t.base) & mask
     if dead < 64 or 8 * (t.wanted - dead) > 7 * t.room:
         return False
     copy_all(t.arena, t.arena + dead, used - dead)
@@ -93,7 +95,8 @@ def _append_bytes(op, side, t, n):
     kept = mem.at_i64(op.kept_at)
     cap = side.cap
     place = side.hi % cap
-    starts = mem.at_i64(t.starts)
+    starts = t.starts
+    start_width = t.start_width
     top = t.top
     used = top - t.base
     if n == op.n:
@@ -102,7 +105,7 @@ def _append_bytes(op, side, t, n):
         copy_all(t.arena + used, source + low, size)
         for k in range(n):
             pos = place + k if place + k < cap else place + k - cap
-            starts[pos] = top + word_at(offsets, width, k) - low
+            set_word(starts, start_width, pos, top + word_at(offsets, width, k) - low)
         top += size
     else:
         end = word_at(offsets, width, op.n)
@@ -110,7 +113,7 @@ def _append_bytes(op, side, t, n):
             low = word_at(offsets, width, kept[k])
             size = word_at(offsets, width, kept[k] + 1) - low
             pos = place + k if place + k < cap else place + k - cap
-            starts[pos] = top
+            set_word(starts, start_width, pos, top)
             copy_text(t.arena + used, source + low, size, min(end - low, t.room - used))
             top += size
             used += size
@@ -129,33 +132,35 @@ def _append_bits(flags, bitmap, first, kept, n, place, cap):
         ring[pos] = 1 if bitmap == 0 else (bits[b >> 3] >> (b & 7)) & 1
 
 
-@inner
-def store_text(op, side):
-    """Append the new rows of a side to its columns of text and bools; return whether there is the capacity.
+@compiled(I8(I8, I8))
+def store_text(operator, p):
+    """Append the new rows of side p to its columns of text and bools.
 
-    If not, nothing has changed: an arena is smaller than ``wanted``, or a first null comes.
+    Return 0, or ``ROOM`` without having done anything: an arena is smaller than ``wanted``, or a first null comes.
     """
+    op = operator_at(operator, 0)
+    side = side_at(op.sides, p)
     valid = mem.at_i64(op.in_valid)
     n = op.n_kept
-    fits = True
+    short = 0
     for c in range(side.n_texts):
-        t = text_at(mem.load(side.texts + 8 * c), 0)
+        t = text_at(side.texts, c)
         if t.kind == at.BYTES:
             t.wanted = t.top - t.base + _kept_bytes(op, t, n)
             if t.wanted > t.room and not _shifted(side, t):
-                fits = False
+                short = at.ROOM
         if t.valid == 0 and valid[2 * t.column] != 0:
-            fits = False
-    if not fits:
-        return False
+            short = at.ROOM
+    if short:
+        return short
     kept = mem.at_i64(op.kept_at)
     place = side.hi % side.cap
     for c in range(side.n_texts):
-        t = text_at(mem.load(side.texts + 8 * c), 0)
+        t = text_at(side.texts, c)
         if t.kind == at.BYTES:
             _append_bytes(op, side, t, n)
         else:
             _append_bits(t.starts, buffer_of(op, t.column, 1), first_of(op, t.column), kept, n, place, side.cap)
         if t.valid:
             _append_bits(t.valid, valid[2 * t.column], valid[2 * t.column + 1], kept, n, place, side.cap)
-    return True
+    return short

@@ -172,7 +172,8 @@ def _kill(op, other, x, rid):
     pos = rid % x.cap
     flags = x.links[pos * x.stride + FLAGS]
     x.links[pos * x.stride + FLAGS] = flags & ~LIVE
-    op.live_keys -= unlink_one(x, pos)
+    if other.loose == 0 or rid < other.loose - 1:
+        op.live_keys -= unlink_one(x, pos)
     other.live -= 1
     other.retired += 1
     if other.owes and not (other.keeps and flags & MATCHED):
@@ -230,6 +231,7 @@ def _expire(op, other, x, d, column, turn):
     n_dead = op.n_dead
     spared = MATCHED if other.keeps else 0
     owes = other.owes != 0
+    loose = other.loose - 1 if other.loose else I64_MAX
     keys = 0
     gone = 0
     # Most rows are evicted here. As ``_kill``, with the counts in local variables.
@@ -239,7 +241,8 @@ def _expire(op, other, x, d, column, turn):
             if (x.rows[pos * x.width + column] ^ turn) >= bound:
                 break
             x.links[pos * x.stride + FLAGS] = flags & ~LIVE
-            keys += unlink_one(x, pos)
+            if rid < loose:
+                keys += unlink_one(x, pos)
             gone += 1
             if owes and not flags & spared:
                 dead[n_dead] = pos

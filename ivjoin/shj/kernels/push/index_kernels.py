@@ -21,7 +21,8 @@ from ivjoin.shj.kernels.memory import AHEAD, at_i32, at_i64, line_of, prefetch
 __all__ = [
     "ASK", "FALSE", "FIRST_ABSENCE", "FIRST_AXIS", "FIRST_PROBE", "FIRST_STORE", "FLAGS", "KEY", "LIVE", "MARK_PROBE",
     "MARK_STORE", "MATCHED", "MOST_AXES", "PAIRS", "PREV", "PROBE_ROW", "PUSH", "SOME_REFUSED", "SOME_STEPS", "TRUE",
-    "WORTH_REFUSING", "WORTH_WALKING", "Index", "absence", "index_of", "insert", "insert_rows", "unlink", "unlink_one",
+    "WORTH_REFUSING", "WORTH_WALKING", "Index", "absence", "index_of", "insert", "insert_rows", "link_one", "unlink",
+    "unlink_one",
 ]
 
 # A store switches to sorted runs above this many walked steps per row, plus a constant allowance.
@@ -93,6 +94,25 @@ def _insert_between(x, pos, slot):
 
 
 @inner
+def link_one(x, pos, key_id):
+    """Link a row whose record is written into its key's list; return the steps that it took."""
+    rows, links, slots, width, stride = x.rows, x.links, x.slots, x.width, x.stride
+    slot = 8 * key_id + x.side
+    tail = np.int64(slots[slot + 1])
+    # Branch-free, because a branch on an empty list would be unpredictable: without a tail, the row replaces it.
+    before = pos if tail < 0 else tail
+    if x.ordered == 1 and rows[before * width + FIRST_AXIS] > rows[pos * width + FIRST_AXIS]:
+        return _insert_between(x, pos, slot)
+    links[before * stride] = pos
+    links[pos * stride] = -1
+    links[pos * stride + PREV] = tail
+    slots[slot] = pos if tail < 0 else slots[slot]
+    slots[slot + 1] = pos
+    slots[slot + 2] = pos if tail < 0 else slots[slot + 2]
+    return 0
+
+
+@inner
 def insert_rows(x, key_ids, n, axes, axis_stride, place, tally, rows_at):
     """Do as ``insert``; value i of axis a is ``axes[a * axis_stride + i]``, and ``rows_at`` the address of the rows."""
     rows, links, slots, width, stride = x.rows, x.links, x.slots, x.width, x.stride
@@ -112,7 +132,7 @@ def insert_rows(x, key_ids, n, axes, axis_stride, place, tally, rows_at):
         slot = 8 * key_id + x.side
         tail = np.int64(slots[slot + 1])
         born += (slots[8 * key_id] < 0) & (slots[8 * key_id + 3] < 0)
-        # Branch-free, because a branch on an empty list would be unpredictable: without a tail, the row replaces it.
+        # As ``link_one``; calling it for each row would double the time.
         before = pos if tail < 0 else tail
         if x.ordered == 1 and rows[before * width + FIRST_AXIS] > rows[row + FIRST_AXIS]:
             steps += _insert_between(x, pos, slot)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels.compiling import inner
 from ivjoin.shj.kernels.keys.key_kernels import has_key_room, name_rows
-from ivjoin.shj.kernels.keys.packed_key_kernels import name_packed, packed_bytes_wanted
-from ivjoin.shj.kernels.keys.word_key_kernels import name_words
+from ivjoin.shj.kernels.keys.packed_key_kernels import packed_bytes_wanted
 from ivjoin.shj.kernels.memory import BUFFERS, CHILDREN, LENGTH, NULL_COUNT, OFFSET, at_i64, at_u8, load
 from ivjoin.shj.kernels.output.batch_memory import are_told_by_ordinals
 from ivjoin.shj.kernels.push.expiry_kernels import heaps_have_room
@@ -43,7 +42,7 @@ def read_columns(op, side, n):
 
 
 @inner
-def _has_room(op, side, other, n):
+def _has_room(op, p, side, other, n):
     if n > op.room_rows or side.hi - side.lo + n > side.cap:
         return False
     if (other.owes and other.live > op.dead_size) or (side.owes and side.live + n > op.dead_size):
@@ -57,8 +56,8 @@ def _has_room(op, side, other, n):
             return False
     if op.key_kind == at.INT or op.key_kind == at.INTS:
         return has_key_room(op, side.live + other.live, n)
-    if side.n_pieces:
-        op.key_bytes = packed_bytes_wanted(op, side, other, n)
+    if side.packs:
+        op.key_bytes = packed_bytes_wanted(op, p, side, n)
         return op.key_bytes == 0
     return True
 
@@ -132,7 +131,7 @@ def _sort_out(op, side, n):
 
 @inner
 def _find_usable(op, side, n):
-    """Mark the rows whose keys need an id; if the kernels find none, set -1 for rows that match nothing."""
+    """Mark the rows whose keys need an id; if kernels look up no keys, set -1 for rows that match nothing."""
     key_ids = at_i64(op.key_ids)
     marks = at_u8(op.marks)
     usable = at_u8(op.usable)
@@ -142,10 +141,12 @@ def _find_usable(op, side, n):
             usable[i] = (marks[i] & good) != 0
     named_later = op.key_kind == at.INT or op.key_kind == at.INTS or side.n_pieces > 0
     op.n_named = 0 if named_later else n
+    if op.key_kind == at.INT:
+        return
     if op.key_kind == at.NO_KEY:
         for i in range(n):
             key_ids[i] = 0
-    if op.masked and not named_later:
+    if op.masked and not side.packs:
         for i in range(n):
             if usable[i] == 0:
                 key_ids[i] = -1
@@ -156,7 +157,7 @@ def _take_in(op, p, side, other):
     """Read and check a batch; nothing changes before all checks have passed. Return a status, 0 to continue."""
     n = load(op.in_struct + LENGTH)
     read_columns(op, side, n)
-    if not _has_room(op, side, other, n):
+    if not _has_room(op, p, side, other, n):
         return at.ROOM
     if op.prepared == 0:
         op.masked = 0
@@ -197,19 +198,13 @@ def _take_in(op, p, side, other):
 
 @inner
 def arrive(op, p, side, other):
-    """Accept a batch and look up its keys, or continue to look them up. Return a status, 0 to continue.
-
-    ``KEYS`` asks for capacity if keys are left, and otherwise passes a batch whose side ``stops`` to the caller.
-    """
+    """Accept a batch and look up its keys, or continue to look them up. Return a status, 0 to continue."""
     if op.phase == at.BEGIN:
         status = _take_in(op, p, side, other)
         if status != 0:
             return status
-    if op.n_named < op.n:
-        if op.key_kind == at.INT:
-            name_rows(op, side, other, op, op.values + 8 * at_i64(side.key_words)[0] * op.room_rows)
-        elif op.key_kind == at.INTS:
-            name_words(op, side, other, op)
-        else:
-            name_packed(op, side, other, op)
-    return at.KEYS | at.MORE if op.n_named < op.n or side.stops else 0
+    if op.key_kind == at.INT:
+        name_rows(op, side, other, op.values + 8 * at_i64(side.key_words)[0] * op.room_rows)
+        if op.n_named < op.n:
+            return at.KEYS | at.MORE
+    return at.KEYS | at.MORE if side.packs else 0

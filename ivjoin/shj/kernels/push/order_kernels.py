@@ -184,7 +184,8 @@ def check_orders(op, side, n):
         t = tracker_at(side.trackers, k)
         if not t.in_python:
             late += _follow(op, t, source_at(side.sources, t.source), n)
-    _check_key_nulls(op, side, n)
+    if side.packs:
+        _check_key_nulls(op, side, n)
     return late
 
 

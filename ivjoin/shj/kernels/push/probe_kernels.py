@@ -6,18 +6,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ivjoin.shj.kernels.compiling import I8, IN2, IO1, compiled, inner
+from ivjoin.shj.kernels.compiling import I8, IN1, IN2, IO1, IO2_I4, IO_U8, compiled, inner
 from ivjoin.shj.kernels.memory import at_i64, at_u8, line_of
 from ivjoin.shj.kernels.push import index_kernels as index
-from ivjoin.shj.kernels.records import operator_at, side_at, source_at
+from ivjoin.shj.kernels.records import source_at
 from ivjoin.shj.registers import I64_MAX, I64_MIN
 
-__all__ = [
-    "REFUSED", "Terms", "candidates", "judged", "lies_within", "others", "probe", "probe_rows", "terms_of", "verdict",
-    "window",
-]
-
-REFUSED = I64_MIN  # in place of a row
+__all__ = ["Terms", "candidates", "lies_within", "others", "probe", "probe_rows", "terms_of", "verdict", "window"]
 
 
 class Terms(NamedTuple):
@@ -137,20 +132,6 @@ def verdict(t, i, stored, first, step, missing):
 
 
 @inner
-def judged(t, x, i, node, mode):
-    """Return the row i of a pair whose bands are satisfied, ``~i`` if its checks leave it open, or ``REFUSED``."""
-    flags = x.links[node * x.stride + index.FLAGS]
-    if mode & index.FIRST_STORE and flags & index.MATCHED:
-        return np.int64(REFUSED)
-    if t.n_checks == 0:
-        return np.int64(i)
-    end = verdict(t, i, x.rows, node * x.width + index.FIRST_AXIS, 1, flags >> index.FIRST_ABSENCE)
-    if end == index.FALSE:
-        return np.int64(REFUSED)
-    return np.int64(~i if end == index.ASK else i)
-
-
-@inner
 def candidates(t, x, key_ids, begin, n, least, most, count, out):
     """List the probe rows whose key has stored rows in reach of the window; return the new count.
 
@@ -211,11 +192,29 @@ def _stays_in_range(t, n):
 
 
 @inner
-def probe_rows(t, x, key_ids, chosen, n, matched, mode, state, out_probe, out_store, room):
+def _next_in_ring(x, place, key_id, high, stop):
+    """Return the place of a key's next row up to ``high``, in a ring ordered by the first axis; -1 if none."""
+    place += 1
+    while True:
+        if place == x.cap:
+            place = 0
+        if place == stop:
+            return -1
+        link = x.stride * place
+        if x.links[link + index.FLAGS] & index.LIVE:
+            if x.rows[place * x.width + index.FIRST_AXIS] > high:
+                return -1
+            if x.links[link + index.KEY] == key_id:
+                return place
+        place += 1
+
+
+@inner
+def probe_rows(t, x, key_ids, chosen, n, matched, mode, state, out_probe, out_store, room, stop):
     """Find the pairs of the n ``chosen`` rows; return how many. A pair that the checks leave open has row ``~i``.
 
-    key_ids : int64[rows of the batch]; out_probe, out_store : int64[room], rows of the batch and places of stored rows
-    state : int64[4], chosen row and node to continue with (node -2: begin the row); steps; rows that bands refused
+    If ``stop`` is not -1, it is the place after the last row of an ordered ring, each row's first match is known, and
+    the next ones are searched in the ring, not in lists.
     """
     rows, links, slots, width, link_stride = x.rows, x.links, x.slots, x.width, x.stride
     count = 0
@@ -232,7 +231,7 @@ def probe_rows(t, x, key_ids, chosen, n, matched, mode, state, out_probe, out_st
             node = -2
             continue
         known = (chosen[c] >> 32) - 1
-        if node == -2 and known >= 0 and links[known * link_stride + index.FLAGS] & index.LIVE:
+        if node == -2 and known >= 0 and (stop >= 0 or links[known * link_stride + index.FLAGS] & index.LIVE):
             node = known
         elif node == -2:
             node = np.int64(slots[8 * key_id + x.side])
@@ -270,8 +269,15 @@ def probe_rows(t, x, key_ids, chosen, n, matched, mode, state, out_probe, out_st
                     continue
             ok = t.n_primary == t.n_bands or others(t, i, rows, row)
             missed += not ok
-            found = judged(t, x, i, node, mode) if ok else np.int64(REFUSED)
-            if found != REFUSED:
+            if ok and mode & index.FIRST_STORE and links[link + index.FLAGS] & index.MATCHED:
+                ok = False
+            found = i
+            if ok and t.n_checks > 0:
+                missing = links[link + index.FLAGS] >> index.FIRST_ABSENCE
+                end = verdict(t, i, rows, row + index.FIRST_AXIS, 1, missing)
+                ok = end != index.FALSE
+                found = ~i if end == index.ASK else i
+            if ok:
                 if mode & index.PAIRS:
                     if count == room:
                         state[0] = c
@@ -288,6 +294,8 @@ def probe_rows(t, x, key_ids, chosen, n, matched, mode, state, out_probe, out_st
                     matched[i] = 1
                 if mode & index.FIRST_PROBE:
                     break
+            if stop >= 0:
+                nxt = _next_in_ring(x, node, key_id, high, stop)
             node = nxt
         c += 1
         node = -2
@@ -298,26 +306,37 @@ def probe_rows(t, x, key_ids, chosen, n, matched, mode, state, out_probe, out_st
     return count
 
 
-@compiled(I8(I8, I8, IN2, I8, I8, IO1))
-def probe(operator, p, bands, n_primary, mode, chosen):
-    """Find pairs of the batch by other bands than a push does; write them as a push does, and return how many.
+@compiled(I8(IN1, IN2, IN2, I8, I8, IO2_I4, IN2, IO2_I4, I8, I8, IO_U8, I8, IO1, IO1, IO1, IO1))
+def probe(
+    key_ids, axes, bands, n_primary, ordered, slots, rows, links, lo, side, matched, mode, state, out_probe, out_store,
+    chosen,
+):
+    """Find the stored rows that match each probe row; return the number of pairs written.
 
-    bands : int64[b, 4], see ``Terms``; chosen : int64[n + 1], scratch
-    The words at ``state_at`` are as in ``probe_rows``; the first is the number of rows when no row is left.
+    key_ids, axes : int64[n] (-1: matches nothing), int64[a, n]
+    bands : int64[b, 4], see ``Terms``
+    matched : uint8[n], set for probe rows with a match, if ``mode`` requests it
+    state : int64[4], probe row and node to continue with (node -2: begin the row); steps; rows that other bands refused
+    out_probe, out_store : int64[m], probe rows and ids of stored rows
     """
-    op = operator_at(operator, 0)
-    x = index.index_of(op, side_at(op.sides, 1 - p), 1 - p)
+    n = key_ids.shape[0]
+    cap, width = rows.shape
+    x = index.Index(line_of(rows), line_of(links), line_of(slots), width, 2 * width, side, ordered, cap)
     terms = line_of(bands)
-    values = at_i64(op.values)
-    t = Terms(values, at_u8(op.absent), op.room_rows, 0, terms, n_primary, bands.shape[0], values, 0)
-    key_ids = at_i64(op.key_ids)
-    found = line_of(chosen)
-    left = candidates(t, x, key_ids, 0, op.n, I64_MIN, I64_MAX, 0, found)
-    state = at_i64(op.state_at)
-    count = probe_rows(
-        t, x, key_ids, found, left, at_u8(op.matched), mode, state, at_i64(op.pair_rows), at_i64(op.pair_places),
-        op.room_pairs,
-    )
-    if state[0] == left:
-        state[0] = op.n
+    t = Terms(line_of(axes), matched, axes.shape[1], 0, terms, n_primary, bands.shape[0], terms, 0)
+    left = candidates(t, x, key_ids, 0, n, I64_MIN, I64_MAX, 0, chosen)
+    # The caller may have excluded rows since the last call: continue with the same row, or with the next one.
+    row = state[0]
+    first = np.int64(0)
+    while first < left and chosen[first] < row:
+        first += 1
+    state[0] = first
+    if state[0] < left and chosen[state[0]] != row:
+        state[1] = -2
+    room = out_probe.shape[0]
+    count = probe_rows(t, x, key_ids, chosen, left, matched, mode, state, out_probe, out_store, room, -1)
+    state[0] = chosen[state[0]] if state[0] < left else n
+    turn = lo - lo % x.cap
+    for k in range(count):
+        out_store[k] += turn if out_store[k] + turn >= lo else turn + x.cap
     return count

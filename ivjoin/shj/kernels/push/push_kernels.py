@@ -1,7 +1,7 @@
 """Run a push: read, probe, emit, store, prune, emit.
 
-One function serves every plan. Some steps need Python: a condition evaluated per pair, nested values, bounds by
-propagation. The function then returns with a request and continues from there at the next call; see ``registers``.
+One function serves every plan. Some steps need Python: a condition evaluated per pair, values of variable size, bounds
+by propagation. The function then returns with a request and continues from there at the next call; see ``registers``.
 It uses bare pointers, because numba compiles them in half the time.
 """
 
@@ -13,13 +13,12 @@ from ivjoin.shj import registers as at
 from ivjoin.shj.kernels.compiling import I8, compiled, inner
 from ivjoin.shj.kernels.memory import RELEASE, at_i32, at_i64, at_u8, load, release
 from ivjoin.shj.kernels.output.block_kernels import build_block
-from ivjoin.shj.kernels.output.text_store_kernels import store_text
 from ivjoin.shj.kernels.push import index_kernels as index
 from ivjoin.shj.kernels.push.expiry_kernels import bounds_of, prune, scan, take_out
 from ivjoin.shj.kernels.push.intake_kernels import arrive
 from ivjoin.shj.kernels.push.probe_kernels import candidates, probe_rows, terms_of
-from ivjoin.shj.kernels.push.store_kernels import keep
-from ivjoin.shj.kernels.push.sweep_kernels import may_sweep, sweep
+from ivjoin.shj.kernels.push.store_kernels import keep, may_loosen
+from ivjoin.shj.kernels.push.sweep_kernels import link_loose, may_sweep, sweep
 from ivjoin.shj.kernels.push.upkeep_kernels import finish
 from ivjoin.shj.kernels.records import operator_at, side_at
 
@@ -31,9 +30,19 @@ _FEW, _MOST_PATIENCE, _LOOK_AFTER = 2, 16, 1 << 16
 
 
 @inner
+def _emit(op, p, other, which, n, rows, places):
+    made = build_block(op, p, other, which, n, rows, places)
+    return at.OUTPUT if made else at.FULL
+
+
+@inner
 def _choose(op, p, side, other):
     """Choose the rows to probe: all, or if keys are many, those that may have a match."""
-    swept = may_sweep(op, side, other)
+    swept = may_sweep(op, side, other, may_loosen(op, side, other))
+    op.by_ring = 0
+    other.sweeps = 0
+    if not swept and other.loose:
+        link_loose(op, other, 1 - p)
     if not swept and op.masked == 0 and other.live > 8 * op.live_keys:
         op.chosen_at = op.every
         op.n_chosen = op.n
@@ -43,6 +52,11 @@ def _choose(op, p, side, other):
         done = np.int64(0)
         if swept:
             count, done = sweep(op, side, other)
+            if done < op.n:
+                link_loose(op, other, 1 - p)
+            else:
+                other.sweeps = 1
+                op.by_ring = not (side.single or other.single)
         op.n_chosen = candidates(
             terms_of(op, side), index.index_of(op, other, 1 - p), at_i64(op.key_ids), done, op.n, other.least,
             other.most, count, at_i64(op.chosen),
@@ -64,7 +78,7 @@ def _probe_on(op, p, side, other):
     op.n_pairs = probe_rows(
         terms_of(op, side), index.index_of(op, other, 1 - p), at_i64(op.key_ids), at_i64(op.chosen_at),
         min(op.probe_end, op.n_chosen), at_u8(op.matched), mode, state, at_i64(op.pair_rows), at_i64(op.pair_places),
-        op.room_pairs,
+        op.room_pairs, other.hi % other.cap if op.by_ring else -1,
     )
     op.row = state[0]
     op.node = state[1]
@@ -74,7 +88,7 @@ def _probe_on(op, p, side, other):
 
 @inner
 def _emit_pairs(op, p, side, other, status):
-    """Emit the pairs as the join type requires."""
+    """Emit the pairs as the join type requires, one output batch per call."""
     single = side.single or other.single
     places = at_i64(op.pair_places)
     if other.single and op.cursor == 0:
@@ -87,8 +101,22 @@ def _emit_pairs(op, p, side, other, status):
     if single and not (other.single and other.semi):
         op.cursor = op.n_pairs
         return status
-    which = RIGHT_ROWS - p if single else PAIRS
-    return _emit(op, p, other, which, op.n_pairs, op.pair_rows, op.pair_places, status)
+    n = min(op.n_pairs - op.cursor, op.batch_size)
+    if n <= 0:
+        return status
+    which = PAIRS
+    if single:
+        which = RIGHT_ROWS - p
+    if op.blocks == 0:
+        op.out_which = which
+        return status | at.GATHER | at.MORE
+    if status & at.OUTPUT:
+        return status | at.MORE
+    status |= _emit(
+        op, p, other, which, n, at_i64(op.pair_rows + 8 * op.cursor), at_i64(op.pair_places + 8 * op.cursor)
+    )
+    op.cursor += n
+    return status | at.MORE if op.cursor < op.n_pairs else status
 
 
 @inner
@@ -175,11 +203,8 @@ def _put_off(other, gain, live):
 
 
 @inner
-def _emit(op, p, other, which, total, rows, places, status):
-    """Emit rows from the cursor on, one batch per call; MORE means that rows are left.
-
-    ``rows``, ``places`` : addresses of int64[total], rows of the batch and places of stored rows
-    """
+def _emit_list(op, p, other, which, total, listed, status):
+    """Emit rows of one side alone from the cursor on, one batch per call; MORE means that rows are left."""
     n = min(total - op.cursor, op.batch_size)
     if n <= 0:
         return status
@@ -188,16 +213,10 @@ def _emit(op, p, other, which, total, rows, places, status):
         return status | at.GATHER | at.MORE
     if status & at.OUTPUT:
         return status | at.MORE
-    here = at_i64(rows + 8 * op.cursor)
-    there = at_i64(places + 8 * op.cursor)
-    made = build_block(op, p, other, which, n, here, there)
-    while made == at.ROOM and n > 1:
-        n >>= 1
-        made = build_block(op, p, other, which, n, here, there)
-    if made != at.OUTPUT:
-        return status | made | at.FULL
+    rows = at_i64(listed + 8 * op.cursor)
+    status |= _emit(op, p, other, which, n, rows, rows)
     op.cursor += n
-    return status | at.OUTPUT | at.MORE if op.cursor < total else status | at.OUTPUT
+    return status if op.cursor == total else status | at.MORE
 
 
 @inner
@@ -240,18 +259,17 @@ def _push(op, p):
     if op.phase == at.KEEPING:
         _settle_rows(op, side)
         op.phase = at.STORING
-        if op.n_kept and side.by_python:
-            return status | at.STORE | at.MORE
+        if op.n_kept:
+            if side.by_python:
+                return status | at.STORE | at.MORE
     if op.phase == at.STORING:
         if op.n_kept:
-            if not store_text(op, side):
-                return status | at.ROOM | at.MORE
-            keep(op, p, side)
+            keep(op, p, side, other)
         op.phase = at.LEAVING
         if op.n_kept and side.sorted:
             return status | at.INDEX | at.MORE
     if op.phase == at.LEAVING:
-        status = _emit(op, p, other, LEFT_ROWS + p, op.n_left, op.left, op.left, status)
+        status = _emit_list(op, p, other, LEFT_ROWS + p, op.n_left, op.left, status)
         if status & (at.MORE | at.FULL):
             return status
         op.phase = at.BOUNDING
@@ -272,20 +290,26 @@ def _push(op, p):
             _put_off(other, live - other.live, live)
         op.cursor = 0
         op.phase = at.RETIRING
-    status = _emit(op, p, other, RIGHT_ROWS - p, op.n_dead, op.dead, op.dead, status)
+    status = _emit_list(op, p, other, RIGHT_ROWS - p, op.n_dead, op.dead, status)
     if status & (at.MORE | at.FULL):
         return status
-    return status | finish(op, side, other)
+    return status | finish(op, p, side, other)
 
 
 @compiled(I8(I8, I8))
 def push_batch(operator, p):
     """Process the batch in the input struct on side p, or continue with it; return the status, see ``registers``.
 
-    The last call releases the batch.
+    The last call releases the batch. All rows are in lists when it returns, unless the status is output, the end of the
+    push, or a request for keys. Side ``LINK`` has no batch: the call only puts all rows into lists.
     """
     op = operator_at(operator, 0)
-    status = _push(op, p)
+    status = at.TIDY if p == at.LINK else _push(op, p)
+    if status & ~(at.OUTPUT | at.MORE | at.KEYS):
+        link_loose(op, side_at(op.sides, 0), 0)
+        link_loose(op, side_at(op.sides, 1), 1)
+        if p == at.LINK:
+            return 0
     if not status & at.MORE and load(op.in_struct + RELEASE):
         release(op.in_struct)
     return status

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from ivjoin.shj.kernels.compiling import I8, IN1, IN2, IN2_I4, IO1, VOID, compiled, inner
-from ivjoin.shj.kernels.memory import at_i64, at_u8, line_of
+from ivjoin.shj.kernels.compiling import I8, IN1, IN2, IN2_I4, IN_U8, IO1, IO2_I4, IO_U8, VOID, compiled, inner
+from ivjoin.shj.kernels.memory import line_of
 from ivjoin.shj.kernels.push import index_kernels as index
-from ivjoin.shj.kernels.push.probe_kernels import REFUSED, Terms, judged, others, terms_of, window
-from ivjoin.shj.kernels.records import operator_at, side_at
+from ivjoin.shj.kernels.push.probe_kernels import Terms, others, verdict, window
 from ivjoin.shj.registers import I64_MIN
 
 __all__ = ["merge_runs", "probe_runs", "top_run"]
@@ -72,28 +69,29 @@ def top_run(keys, ids, tops, a, b, rows, lo, column):
         tops[i] = top
 
 
-@compiled(I8(I8, I8, IN2, I8, I8, IN1, IN1, IN1, IN1, IN1, I8, I8))
-def probe_runs(operator, p, bands, n_first, n_second, run_keys, run_values, run_ids, tops, ends, n_runs, mode):
+@compiled(
+    I8(IN1, IN2, IN2, I8, I8, IN1, IN1, IN1, IN1, IN1, I8, I8, IN2, IO2_I4, IO_U8, I8, IO1, IO1, IO1, IN1, IN_U8, I8)
+)
+def probe_runs(
+    key_ids, axes, bands, n_first, n_second, run_keys, run_values, run_ids, tops, ends, n_runs, lo, rows, links,
+    matched, mode, state, out_probe, out_store, checks, absent, nulls,
+):
     """Do as ``probe`` over sorted runs: a binary search in each run, then a visit backwards through the window.
 
     The first ``n_first`` bands are on the axis that sorts the runs. The next ``n_second`` bound a second axis from
-    below; the visit ends where ``tops``, its running maximum, is lower (an interval tree stored as a list). The words
-    at ``state_at`` are the probe row, the run, and the place in the run (-1: search for it).
+    below; the visit ends where ``tops``, its running maximum, is lower (an interval tree stored as a list). ``state`` :
+    int64[3] has the probe row, the run, and the place in the run (-1: search for it).
     """
-    op = operator_at(operator, 0)
-    side = side_at(op.sides, p)
-    other = side_at(op.sides, 1 - p)
-    x = index.index_of(op, other, 1 - p)
+    cap = rows.shape[0]
+    turn = lo - lo % cap
+    n = key_ids.shape[0]
+    room = out_probe.shape[0]
     terms = line_of(bands)
     second = terms[4 * n_first :]
-    mine = terms_of(op, side)
     t = Terms(
-        mine.axes, mine.absent, mine.stride, mine.nulls, terms, n_first, bands.shape[0], mine.checks, mine.n_checks
+        line_of(axes), absent, axes.shape[1], nulls, terms, n_first, bands.shape[0], checks, checks.shape[0]
     )
-    key_ids, matched, state = at_i64(op.key_ids), at_u8(op.matched), at_i64(op.state_at)
-    out_probe, out_store = at_i64(op.pair_rows), at_i64(op.pair_places)
-    turn = other.lo - other.lo % x.cap
-    n = op.n
+    records = line_of(rows)
     count = 0
     i = state[0]
     r = state[1]
@@ -124,23 +122,31 @@ def probe_runs(operator, p, bands, n_first, n_second, run_keys, run_values, run_
                 if n_second > 0 and tops[at] < least:
                     break
                 rid = run_ids[at]
-                place = rid - turn if rid - turn < x.cap else rid - turn - x.cap
-                found = np.int64(REFUSED)
-                if rid >= other.lo and x.links[place * x.stride + index.FLAGS] & index.LIVE:
-                    if n_first == t.n_bands or others(t, i, x.rows, place * x.width):
-                        found = judged(t, x, i, place, mode)
-                if found != REFUSED:
+                ok = _is_live(rid, lo, turn, cap, links)
+                pos = rid - turn if rid - turn < cap else rid - turn - cap
+                if ok and n_first < t.n_bands:
+                    ok = others(t, i, records, pos * rows.shape[1])
+                if ok and mode & index.FIRST_STORE and links[pos, index.FLAGS] & index.MATCHED:
+                    ok = False
+                found = i
+                if ok and t.n_checks > 0:
+                    missing = links[pos, index.FLAGS] >> index.FIRST_ABSENCE
+                    first = pos * rows.shape[1] + index.FIRST_AXIS
+                    end = verdict(t, i, records, first, 1, missing)
+                    ok = end != index.FALSE
+                    found = ~i if end == index.ASK else i
+                if ok:
                     if mode & index.PAIRS:
-                        if count == op.room_pairs:
+                        if count == room:
                             state[0] = i
                             state[1] = r
                             state[2] = at
                             return count
                         out_probe[count] = found
-                        out_store[count] = place
+                        out_store[count] = rid
                         count += 1
                     if mode & index.MARK_STORE:
-                        x.links[place * x.stride + index.FLAGS] |= index.MATCHED
+                        links[pos, index.FLAGS] |= index.MATCHED
                     if mode & index.MARK_PROBE:
                         matched[i] = 1
                     if mode & index.FIRST_PROBE:

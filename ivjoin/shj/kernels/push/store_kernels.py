@@ -9,14 +9,15 @@ from ivjoin.shj.kernels.memory import at_i64, at_u8
 from ivjoin.shj.kernels.output.batch_memory import copy_all, copy_rows
 from ivjoin.shj.kernels.push import index_kernels as index
 from ivjoin.shj.kernels.push.expiry_kernels import enlist, in_order
+from ivjoin.shj.kernels.push.sweep_kernels import link_loose, store_loose
 from ivjoin.shj.kernels.records import expiry_at, source_at, stored_at
 from ivjoin.shj.registers import I64_MAX, I64_MIN
 
-__all__ = ["keep"]
+__all__ = ["keep", "may_loosen"]
 
 
 @inner
-def keep(op, p, side):
+def keep(op, p, side, other):
     """Store the rows that may still match."""
     n_kept = op.n_kept
     stride = op.room_rows
@@ -31,14 +32,21 @@ def keep(op, p, side):
             key_ids[k] = key_ids[kept[k]]
             for a in range(side.n_axes):
                 values[a * stride + k] = values[a * stride + kept[k]]
-    if side.n_axes:
-        _extend_first(side, values, n_kept)
+    falls = side.n_axes == 0 or _extend_first(side, values, n_kept)
     if side.beyond:
         _extend(side, values, stride, n_kept)
     x = index.index_of(op, side, p)
     tally = at_i64(op.state_at)
     tally[0] = 0
-    op.live_keys += index.insert_rows(x, key_ids, n_kept, values, stride, place, tally, side.rows)
+    if side.sweeps and not falls and may_loosen(op, side, other):
+        # Rows that come in order and are found in the ring are mostly evicted before a list is needed.
+        store_loose(x, key_ids, n_kept, values, stride, place)
+        if side.loose == 0:
+            side.loose = 1 + first
+    else:
+        if side.loose:
+            link_loose(op, side, p)
+        op.live_keys += index.insert_rows(x, key_ids, n_kept, values, stride, place, tally, side.rows)
     side.steps += tally[0]
     side.linked += n_kept
     if side.keeps:
@@ -94,7 +102,7 @@ def _store_columns(op, side, kept, place):
 
 @inner
 def _extend_first(side, values, n):
-    """Extend the range of the first axis by n rows, and note where its order begins."""
+    """Extend the range of the first axis, and note where its order begins; return whether n rows break it."""
     if side.live == 0:
         side.since = side.hi
     least = I64_MAX if side.live == 0 else side.least
@@ -109,6 +117,7 @@ def _extend_first(side, values, n):
         most = max(most, values[k])
     side.least = least
     side.most = most
+    return falls
 
 
 @inner
@@ -118,6 +127,16 @@ def _flag(x, marks, kept, n, place, flag):
         if marks[kept[k]]:
             pos = place + k if place + k < x.cap else place + k - x.cap
             x.links[x.stride * pos + index.FLAGS] |= flag
+
+
+@inner
+def may_loosen(op, side, other):
+    """Return whether rows may be in no list: only if no code but these kernels looks for them during a push."""
+    if op.loosens == 0 or op.blocks == 0 or side.single or other.single or side.by_python or other.by_python:
+        return False
+    if side.decide or other.decide or side.beyond or other.beyond or op.full_predicate:
+        return False
+    return side.in_kernel != 0 and other.in_kernel != 0
 
 
 @inner

@@ -7,12 +7,14 @@ the previous row's matches. With many keys, a list costs several mispredictions 
 
 from __future__ import annotations
 
+import numpy as np
+
 from ivjoin.shj.kernels.compiling import inner
 from ivjoin.shj.kernels.memory import at_i32, at_i64
-from ivjoin.shj.kernels.push.index_kernels import FIRST_AXIS, KEY
+from ivjoin.shj.kernels.push.index_kernels import FIRST_AXIS, FLAGS, KEY, LIVE, index_of, link_one
 from ivjoin.shj.registers import I64_MAX, I64_MIN
 
-__all__ = ["FEW", "MANY", "may_sweep", "sweep"]
+__all__ = ["FEW", "MANY", "link_loose", "may_sweep", "store_loose", "sweep"]
 
 FEW = 4.0  # most stored rows within a window, on average, for a sweep
 MANY = 3  # least stored rows per key, on average, for which a sweep is faster than lists
@@ -20,13 +22,16 @@ _PATIENCE = 12  # stored rows read per probe row, on average, before the lists h
 
 
 @inner
-def may_sweep(op, side, other):
-    """Return whether the batch and the store are in order, and the windows contain few rows of keys with several."""
+def may_sweep(op, side, other, loosens):
+    """Return whether the batch and the store are in order, and the windows contain few rows.
+
+    If no list need be built (``loosens``), a sweep pays even if each key has few rows.
+    """
     if op.full_predicate or side.n_primary != 1 or other.ordered == 0:
         return False
     if other.lo < other.since or other.hi - other.lo != other.live:
         return False
-    if other.live < MANY * op.live_keys:
+    if not loosens and other.live < MANY * op.live_keys:
         return False
     bands = at_i64(side.bands)
     values = at_i64(op.values)
@@ -137,3 +142,37 @@ def sweep(op, side, other):
         done += 1
     other.swept = rid
     return count, done
+
+
+@inner
+def store_loose(x, key_ids, n, axes, axis_stride, place):
+    """Store rows as ``insert_rows`` does, but in no list."""
+    pos = place
+    for i in range(n):
+        for a in range(x.width - FIRST_AXIS):
+            x.rows[pos * x.width + FIRST_AXIS + a] = axes[a * axis_stride + i]
+        x.rows[pos * x.width] = -1
+        x.links[x.stride * pos + KEY] = key_ids[i]
+        x.links[x.stride * pos + FLAGS] = LIVE
+        pos += 1
+        if pos == x.cap:
+            pos = 0
+
+
+@inner
+def link_loose(op, store, p):
+    """Put the rows of side p that are in no list into their keys' lists."""
+    if store.loose == 0:
+        return
+    x = index_of(op, store, p)
+    born = 0
+    steps = 0
+    for rid in range(max(store.loose - 1, store.lo), store.hi):
+        pos = rid % x.cap
+        if x.links[x.stride * pos + FLAGS] & LIVE:
+            key_id = np.int64(x.links[x.stride * pos + KEY])
+            born += (x.slots[8 * key_id] < 0) & (x.slots[8 * key_id + 3] < 0)
+            steps += link_one(x, pos, key_id)
+    op.live_keys += born
+    store.steps += steps
+    store.loose = 0

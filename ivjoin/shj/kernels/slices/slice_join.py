@@ -9,8 +9,6 @@ import numpy as np
 
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels.compiling import I8, compiled, inner
-from ivjoin.shj.kernels.keys.packed_key_kernels import name_packed
-from ivjoin.shj.kernels.keys.word_key_kernels import name_words
 from ivjoin.shj.kernels.memory import LENGTH, RELEASE, at_i32, at_i64, at_u8, load, release
 from ivjoin.shj.kernels.push.intake_kernels import read_columns
 from ivjoin.shj.kernels.push.order_kernels import check_orders, settle_marks
@@ -35,8 +33,6 @@ def _take_in(op, side):
     op.prepared = 0
     op.n_late = 0
     op.n = n
-    op.n_kept = n
-    op.n_named = 0
     op.full_predicate = 0
     check_orders(op, side, n)
     settle_marks(op, side, side, n)
@@ -49,18 +45,6 @@ def _take_in(op, side):
     for i in range(n):
         matched[i] = 0
     return op.full_predicate == 0
-
-
-@inner
-def _name_keys(s, op, side, table):
-    """Find the ids of a batch's keys that are not one ordinal, unless Python has found them; return whether all fit."""
-    if side.n_pieces:
-        name_packed(op, side, side, table)
-    elif s.key_kind == at.INTS:
-        name_words(op, side, side, table)
-    else:
-        return True
-    return op.n_named == op.n
 
 
 @inner
@@ -287,8 +271,10 @@ def _join(s, mine, theirs):
         good &= _take_in(theirs, their_side)
         if not good:
             return at.BEYOND | at.MORE
-        if not (_name_keys(s, mine, my_side, first) and _name_keys(s, theirs, their_side, first)):
-            return at.ROOM | at.MORE
+        s.phase = at.GROUPING
+        if s.key_kind != at.NO_KEY and s.key_kind != at.INT:
+            return at.KEYS | at.MORE
+    if s.phase == at.GROUPING:
         _begin(s, mine, my_side, theirs, their_side)
         s.phase = at.PROBING
     while s.phase == at.PROBING or s.phase == at.EMITTING:

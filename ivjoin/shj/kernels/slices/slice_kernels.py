@@ -11,7 +11,6 @@ from __future__ import annotations
 import numpy as np
 
 from ivjoin.shj.kernels.compiling import inner
-from ivjoin.shj.kernels.keys.key_kernels import mix
 from ivjoin.shj.kernels.push.index_kernels import ASK, MOST_AXES, TRUE
 from ivjoin.shj.kernels.push.probe_kernels import lies_within, verdict
 from ivjoin.shj.kernels.slices.place_kernels import LOOKS
@@ -20,6 +19,8 @@ __all__ = [
     "group_places", "mark", "meet", "meet_all", "meets_any", "named", "narrow", "passing", "start_of",
     "with_alone",
 ]
+
+SPREAD = np.uint64(0x9E3779B97F4A7C15)  # Fibonacci hashing (Knuth 3, 6.4)
 
 
 @inner
@@ -35,14 +36,16 @@ def narrow(keys, usable, some, n, least, n_ids, ids):
 
 
 @inner
-def named(keys, usable, some, n, table, mask, words, n_ids, grows, ids):
+def named(keys, usable, some, n, table, mask, shift, words, n_ids, grows, ids):
     """Number keys by a table of id + 1 (0: empty); -1 for rows not usable, and without ``grows`` for unknown keys."""
     for i in range(n):
         if some and usable[i] == 0:
             ids[i] = -1
             continue
         key = keys[i]
-        j = mix(key) & mask
+        h = np.uint64(key)
+        h ^= h >> np.uint64(32)
+        j = np.int64((h * SPREAD) >> np.uint64(shift))
         while True:
             e = np.int64(table[j])
             if e == 0:

@@ -6,8 +6,7 @@ import numpy as np
 
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels.compiling import inner
-from ivjoin.shj.kernels.memory import at_i32, at_i64, at_u8, load
-from ivjoin.shj.kernels.records import operator_at
+from ivjoin.shj.kernels.memory import at_i32, at_i64, at_u8
 from ivjoin.shj.kernels.slices import slice_kernels as steps
 from ivjoin.shj.registers import I64_MAX, I64_MIN
 
@@ -56,19 +55,21 @@ def _int_ids(s, mine, my_side, theirs, their_side):
         steps.narrow(probe_keys, at_u8(mine.usable), mine.masked, mine.n, least, s.n_ids, at_i32(s.probe_ids))
         return
     size = np.int64(64)
+    bits = np.int64(6)
     while size < 2 * theirs.n:
         size += size
+        bits += 1
     table = at_i32(s.table)
     for k in range(size):
         table[k] = 0
     words = at_i64(s.words)
     n_ids = steps.named(
-        build_keys, usable, theirs.masked, theirs.n, table, size - 1, words, np.int64(0), 1,
+        build_keys, usable, theirs.masked, theirs.n, table, size - 1, 64 - bits, words, np.int64(0), 1,
         at_i32(s.build_ids),
     )
     s.n_ids = max(n_ids, np.int64(1))
     steps.named(
-        probe_keys, at_u8(mine.usable), mine.masked, mine.n, table, size - 1, words, n_ids, 0,
+        probe_keys, at_u8(mine.usable), mine.masked, mine.n, table, size - 1, 64 - bits, words, n_ids, 0,
         at_i32(s.probe_ids),
     )
 
@@ -92,7 +93,6 @@ def group(s, mine, my_side, theirs, their_side):
                 for i in range(mine.n):
                     ids[i] = 0
     else:
-        s.n_ids = max(operator_at(load(s.operators), 0).n_ids, np.int64(1))
         _given_ids(theirs, at_i32(s.build_ids))
         _given_ids(mine, at_i32(s.probe_ids))
     if s.keyed:

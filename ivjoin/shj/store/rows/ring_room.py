@@ -20,16 +20,21 @@ from ivjoin.shj.store.values.segments import SegmentColumn
 from ivjoin.shj.store.values.texts import BytesColumn
 
 __all__ = [
-    "can_be_cleared", "clear", "drop", "keep_apart", "leave", "more", "next_cap", "note_order",
+    "can_be_cleared", "clear", "drop", "is_loose", "keep_apart", "leave", "more", "next_cap", "note_order",
     "recap", "renumber", "row_bytes", "sort",
 ]
 
 _WORDS = words_of(SIDE)
-_SINCE, _SWEPT = _WORDS["since"], _WORDS["swept"]
+_SINCE, _SWEPT, _LOOSE = _WORDS["since"], _WORDS["swept"], _WORDS["loose"]
 _CLEARED = np.array([_WORDS[name] for name in (
     "lo", "hi", "live", "nothing", "ended", "fitted", "least", "most", "peak_span", "steps", "linked", "refused",
-    "probed", "retired", "rows_in", "trimmed", "since", "swept",
+    "probed", "retired", "rows_in", "trimmed", "since", "swept", "sweeps", "loose",
 )])  # fmt: skip
+
+
+def is_loose(store: StoredRows) -> bool:
+    """Return whether some rows may be in no list, between two pushes and while kernels evict rows."""
+    return store._registers.item(_LOOSE) != 0
 
 
 def note_order(store: StoredRows, values: np.ndarray) -> None:
@@ -45,7 +50,7 @@ def note_order(store: StoredRows, values: np.ndarray) -> None:
 
 def can_be_cleared(store: StoredRows) -> bool:
     """Return whether :func:`clear` restores the initial state."""
-    return store.runs is None and not store.disordered and not store.by_python
+    return store.runs is None and not store.disordered and not store.others
 
 
 def clear(store: StoredRows, account: Account) -> None:
@@ -58,7 +63,8 @@ def clear(store: StoredRows, account: Account) -> None:
     for column in store.columns:
         if isinstance(column, (BytesColumn, BoolColumn, WordColumn, OrdinalColumn)):
             column.clear()
-    store._changes += 1
+    if store._registers[_WORDS["has_nulls"]]:
+        store._changes += 1
     store.point()
 
 
@@ -111,6 +117,7 @@ def recap(store: StoredRows, cap: int) -> None:
             if is_copy:
                 rows[store.lo : store.hi] = store.rows[store.lo : store.hi]
         elif store.hi > store.lo:
+            assert not is_loose(store)
             slots = store.keys.slots
             for start, stop in spans(store.rows, store.lo, store.hi):
                 n_ids = store.keys.n_ids if stop == store.hi else 0
@@ -137,6 +144,7 @@ def keep_apart(store: StoredRows, i: int) -> None:
 
 def leave(store: StoredRows, ids: np.ndarray) -> None:
     """Remove the oldest live rows, which another store takes over, without counting them as evicted."""
+    assert not is_loose(store)
     places = store.places(ids)
     store.keys.live -= int(index_kernels.unlink(places, store.links, store.keys.slots, store.offset))
     store.live -= len(ids)
@@ -146,6 +154,7 @@ def leave(store: StoredRows, ids: np.ndarray) -> None:
 
 def drop(store: StoredRows, ids: np.ndarray, gone: np.ndarray) -> None:
     """Remove the live rows with ``gone`` : bool[n] from ``ids``, all live rows, and renumber the others."""
+    assert not is_loose(store)
     places = store.places(ids[gone])
     store.keys.live -= int(index_kernels.unlink(places, store.links, store.keys.slots, store.offset))
     store.live -= len(places)
@@ -155,6 +164,7 @@ def drop(store: StoredRows, ids: np.ndarray, gone: np.ndarray) -> None:
 
 def renumber(store: StoredRows, ids: np.ndarray, room: int) -> None:
     """Keep only these rows (``ids`` rise), as 0, 1, ..., in a ring of ``room`` or more, and link every list again."""
+    assert not is_loose(store)
     n = len(ids)
     cap = fitting(max(room, n))
     _want_disk(store, cap, texts=True)

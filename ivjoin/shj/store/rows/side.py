@@ -121,7 +121,8 @@ class SideStore(StoredRows):
         places = self.places(np.arange(self.lo, self.hi)) if kept else _NO_IDS
         forgotten = [valid.forget(places) for valid in kept]
         if self.schedules.fit(n) or any(forgotten):
-            self.moved()
+            self._changes += 1
+            self.point()
 
     def _pass_dead(self) -> None:
         """Move ``lo`` over the dead rows in front."""

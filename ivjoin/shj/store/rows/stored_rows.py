@@ -32,10 +32,10 @@ __all__ = ["StoredRows"]
 _NO_IDS = np.empty(0, dtype=np.int64)
 _FIRST_AXIS = index_kernels.FIRST_AXIS
 _WORDS, _ENTRY, _RING = map(at.words_in, (SIDE, STORED, RING))
-(_ROWS, _N_AXES, _EXPIRY, _BY_PYTHON, _SORTED, _STORED, _N_STORED, _TEXTS, _N_TEXTS, _RINGS,
+(_ROWS, _N_AXES, _EXPIRY, _BY_PYTHON, _SORTED, _STORED, _N_STORED, _TEXTS, _N_TEXTS, _RINGS, _HAS_NULLS,
  _KEY_PIECES, _EXTENTS) = map(
     at.words_of(SIDE).__getitem__,
-    ("rows", "n_axes", "expiry", "by_python", "sorted", "stored", "n_stored", "texts", "n_texts", "rings",
+    ("rows", "n_axes", "expiry", "by_python", "sorted", "stored", "n_stored", "texts", "n_texts", "rings", "has_nulls",
      "n_key_pieces", "extents"),
 )
 
@@ -94,8 +94,8 @@ class StoredRows:
         self._registers[_KEY_PIECES] = pieces
         self.stored = list(range(len(types)) if stored is None else stored)
         widths = [byte_width(t) for t in types] if widths is None else widths
-        self.columns = columns_of(
-            types, widths, same or {}, in_key or {}, WeakMethod(self._ordinals_at),
+        self.columns, self._texts = columns_of(
+            types, widths, self.stored, same or {}, in_key or {}, WeakMethod(self._ordinals_at),
             WeakMethod(self._pieces_at) if in_key else None,
         )
         self._widths = [width or 0 for width in widths]
@@ -116,18 +116,21 @@ class StoredRows:
         # each time). Another thread may count during a change; its entry then has the old number and is not used.
         self._changes = 0
         self._counted: tuple[int, int, list[Column]] | None = None
+        self.compiled_text = False  # whether kernels store the text
         self.sort_columns()
         self.point()
 
     def sort_columns(self) -> None:
         """Note which columns kernels do not store, after columns have changed."""
-        by_kernel = WordColumn, OrdinalColumn, KeyTextColumn, BytesColumn, BoolColumn
+        by_kernel = WordColumn, OrdinalColumn, KeyTextColumn
         self.by_python = [i for i, c in enumerate(self.columns) if not isinstance(c, by_kernel)]
         self.texts = [c for c in self.columns if isinstance(c, (BytesColumn, BoolColumn))]
-        for column, c in zip(self.stored, self.columns, strict=True):
-            if isinstance(c, (BytesColumn, BoolColumn)):
-                c.record["column"] = column
-        self._texts = np.array([address(c.record) for c in self.texts], dtype=np.int64)
+        self.others = [i for i in self.by_python if self.columns[i] not in self.texts]  # columns no kernel can store
+        if len(self._texts) != len(self.texts):  # some have moved to files
+            self._texts = at.blank(at.TEXT, len(self.texts))
+            for k, c in enumerate(self.texts):
+                self._texts[k : k + 1] = c.record
+                c.take_record(self._texts[k : k + 1])
 
     def point(self) -> None:
         """Write the addresses of the arrays to the side's record, after memory has moved."""
@@ -135,9 +138,11 @@ class StoredRows:
         rows = address(self.rows)
         r[_ROWS], r[_N_AXES] = rows, self.n_axes
         r[_EXPIRY] = self.schedules.address
-        r[_BY_PYTHON] = bool(self.by_python)
+        alone = self.compiled_text and not self.others
+        r[_BY_PYTHON] = 0 if not self.by_python else at.TEXT_ALONE if alone else at.ARRAYS
         r[_SORTED] = self.runs is not None
         n = 0
+        nulls = False
         for column, c, width in zip(self.stored, self.columns, self._widths, strict=True):
             ring = None if c.valid is None else c.valid.ring
             valid = 0 if ring is None else address(ring)
@@ -164,9 +169,10 @@ class StoredRows:
                 rings[k], rings[k + 1], rings[k + 2] = address(c.record), 0, valid
             else:
                 continue
+            nulls |= valid != 0
         r[_STORED], r[_N_STORED] = address(self._table), n // _ENTRY
         r[_TEXTS], r[_N_TEXTS] = address(self._texts), len(self._texts)
-        r[_RINGS] = address(self._rings)
+        r[_RINGS], r[_HAS_NULLS] = address(self._rings), nulls
 
     def moved(self) -> None:
         self._changes += 1

@@ -28,25 +28,34 @@ __all__ = ["BoolColumn", "OrdinalColumn", "WordColumn", "column_for", "columns_o
 
 OrdinalsAt = WeakMethod[Callable[[int | None, np.ndarray], np.ndarray]]
 _FIRST_CAP = 64
+_NO_TEXT = blank(TEXT, 0)
 
 
-def column_for(t: pa.DataType, cap: int, width: int | None = -1) -> Column:
-    """Return a column for an Arrow type with this ``byte_width``."""
+def column_for(t: pa.DataType, cap: int, record: np.ndarray | None = None, width: int | None = -1) -> Column:
+    """Return a column for an Arrow type with this ``byte_width``; kernels find it by its ``record`` : TEXT[1]."""
     width = arrow.byte_width(t) if width == -1 else width
     if width is not None:
         return WordColumn(t, cap, width)
     if arrow.offset_width(t) is not None:
-        return BytesColumn(t, cap)
+        return BytesColumn(t, cap, record)
     if pa.types.is_boolean(t):
-        return BoolColumn(t, cap)
+        return BoolColumn(t, cap, record)
     return SegmentColumn(t)
 
 
 def columns_of(
-    types: Sequence[pa.DataType], widths: Sequence[int | None], same: Mapping[int, int | None],
+    types: Sequence[pa.DataType], widths: Sequence[int | None], stored: Sequence[int], same: Mapping[int, int | None],
     in_key: Mapping[int, int], ordinals_at: OrdinalsAt, pieces_at: PiecesAt | None,
-) -> list[Column]:
-    """Return the stored columns of a side, as in ``StoredRows``."""
+) -> tuple[list[Column], np.ndarray]:
+    """Return the stored columns of a side, as in ``StoredRows``, and the TEXT[n] records of its text columns."""
+    kept_as_text = [
+        i for i, t in enumerate(types)
+        if widths[i] is None and i not in in_key and (arrow.offset_width(t) or pa.types.is_boolean(t))
+    ]
+    texts = blank(TEXT, len(kept_as_text)) if kept_as_text else _NO_TEXT
+    for k, i in enumerate(kept_as_text):
+        texts["column"][k] = stored[i]
+    records = {i: texts[k : k + 1] for k, i in enumerate(kept_as_text)}
     columns: list[Column] = []
     for i, (t, width) in enumerate(zip(types, widths, strict=True)):
         if i in same:
@@ -55,8 +64,8 @@ def columns_of(
             assert pieces_at is not None
             columns.append(KeyTextColumn(t, in_key[i], pieces_at))
         else:
-            columns.append(column_for(t, _FIRST_CAP, width))
-    return columns
+            columns.append(column_for(t, _FIRST_CAP, records.get(i), width))
+    return columns, texts
 
 
 class WordColumn(RingColumn):
@@ -132,11 +141,14 @@ class OrdinalColumn(FixedColumn):
 class BoolColumn(RingColumn):
     """A ring of bools, one byte each, which kernels find by its ``record`` : TEXT[1]."""
 
-    def __init__(self, t: pa.DataType, cap: int) -> None:
+    def __init__(self, t: pa.DataType, cap: int, record: np.ndarray | None = None) -> None:
         super().__init__(t)
-        self.record = blank(TEXT, 1)
+        self.record = blank(TEXT, 1) if record is None else record
         self.record["kind"] = BITS
         self._ring = np.zeros(cap, dtype=bool)
+
+    def take_record(self, record: np.ndarray) -> None:
+        self.record = record
 
     def point(self) -> None:
         ring = self.valid.ring

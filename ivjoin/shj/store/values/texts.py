@@ -20,6 +20,7 @@ from ivjoin.shj.store.values.rings import Validity, put, regrown
 __all__ = ["BytesColumn", "KeyTextColumn", "PiecesAt", "text_array", "text_bytes", "too_much_text"]
 
 PiecesAt = WeakMethod[Callable[[int, np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]]]
+_NARROW = 2**32  # bytes of an arena that uint32 offsets can address
 _MORE = 8  # an arena has an eighth of slack, and is compacted when an eighth of it is dead
 _ROOM = list(TEXT.names or ()).index("room")
 
@@ -61,8 +62,9 @@ class KeyTextColumn:
 class BytesColumn:
     """Strings and binaries: a ring of starts, and an arena whose dead front is dropped occasionally.
 
-    A start counts the bytes of all rows ever stored, so trimming rewrites no start. A row ends where the next one
-    begins. Kernels append by ``record`` : TEXT[1].
+    A start counts the bytes of all rows ever stored, so trimming rewrites no start. Starts are stored modulo 2**32 as
+    long as the arena is smaller than 4 GiB. A row ends where the next one begins. Kernels append by ``record`` :
+    TEXT[1].
     """
 
     varies = True
@@ -70,20 +72,26 @@ class BytesColumn:
     _base = Register(TEXT, "base")  # the start that corresponds to the first byte of the arena
     _next = Register(TEXT, "next")  # id of the next row
 
-    def __init__(self, t: pa.DataType, cap: int) -> None:
+    def __init__(self, t: pa.DataType, cap: int, record: np.ndarray | None = None) -> None:
         self.type = t
-        self.record = blank(TEXT, 1)
+        self.record = blank(TEXT, 1) if record is None else record
         self._registers = self.record.view(np.int64)
         self.record["kind"], self.record["offset_width"] = BYTES, arrow.offset_width(t)
-        self._starts = np.zeros(cap, dtype=np.int64)
+        self._starts = np.zeros(cap, dtype=np.uint32)
         self._arena = np.empty(256, dtype=np.uint8)
         self.valid = Validity()
         self.point()
 
+    def take_record(self, record: np.ndarray) -> None:
+        self.record, self._registers = record, record.view(np.int64)
+
     def point(self) -> None:
         """Write the addresses of the arrays to the record, after memory has moved."""
         r, ring = self.record[0], self.valid.ring
-        r["room"] = len(self._arena)
+        room = len(self._arena)
+        # One byte less makes the kernel call Python before uint32 starts overflow.
+        r["room"] = min(room, _NARROW - 1) if self._starts.dtype == np.uint32 else room
+        r["start_width"] = self._starts.itemsize
         r["starts"], r["arena"] = address(self._starts), address(self._arena)
         r["valid"] = 0 if ring is None else address(ring)
 
@@ -116,7 +124,7 @@ class BytesColumn:
         need = used + high - low
         self.make_room(need)
         self._arena[used:need] = piece.buffer[low:high]
-        put(self._starts, first, piece.offsets[:-1] + (self._top - low))
+        put(self._starts, first, (piece.offsets[:-1] + (self._top - low)).astype(self._starts.dtype))
         self._top += high - low
         self._next = first + n
         self.valid.put(first, arrow.validity(array), n, len(self._starts))
@@ -133,10 +141,13 @@ class BytesColumn:
 
     def more_room(self, need: int) -> int:
         grows = need > len(self._arena) and in_memory(self._arena)
-        return need + need // _MORE - len(self._arena) if grows else 0
+        more = need + need // _MORE - len(self._arena) if grows else 0
+        return more + (self._starts.nbytes if need >= _NARROW and self._starts.dtype == np.uint32 else 0)
 
     def make_room(self, need: int) -> None:
         """Reserve capacity for ``need`` bytes in the arena, including the bytes in use."""
+        if need >= _NARROW and self._starts.dtype == np.uint32:
+            self._starts = self._offsets(self._starts).astype(np.uint64) + np.uint64(self._base)
         if need > len(self._arena):
             used = self._top - self._base
             arena = extended(self._arena, need + need // _MORE)
@@ -147,15 +158,18 @@ class BytesColumn:
         if need > self._registers.item(_ROOM):
             self.point()
 
+    def _offsets(self, starts: np.ndarray) -> np.ndarray:
+        return (starts - self._starts.dtype.type(self._base % _modulus(self._starts))).astype(np.int64)
+
     def _spans(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return where rows begin in the arena, and their lengths : int64[n] each."""
         starts = self._starts
         after = places + 1
         after[after == len(starts)] = 0
         ends = starts.take(after)
-        ends[after == self._next % len(starts)] = self._top
+        ends[after == self._next % len(starts)] = self._top % _modulus(starts)
         begins = starts.take(places)
-        return begins - self._base, ends - begins
+        return self._offsets(begins), (ends - begins).astype(np.int64)
 
     def gather(self, ids: np.ndarray, places: np.ndarray) -> pa.Array:
         return text_array(self.type, Bytes.gather(*self._spans(places), self._arena), self.valid.at(places))
@@ -165,7 +179,7 @@ class BytesColumn:
         n, offsets = len(places), np.zeros(len(places) + 1, dtype=np.int64)
         np.cumsum(sizes, out=offsets[1:])
         self._base, self._top, self._next = 0, int(offsets[-1]), n
-        self._starts = fresh(self._starts, cap)
+        self._starts = fresh(self._starts, cap, np.uint32 if self._top < _NARROW else np.uint64)
         self._starts[:n] = offsets[:-1]
         # Ids rise, and so do their offsets: the bytes are compacted in place, without a copy of the arena.
         at = address(self._arena)
@@ -181,7 +195,7 @@ class BytesColumn:
     def trim(self, lo: int) -> None:
         used = self._top - self._base
         at = lo % len(self._starts)
-        dead = int(self._starts[at]) - self._base if lo < self._next else used
+        dead = int(self._offsets(self._starts[at : at + 1])[0]) if lo < self._next else used
         if dead * _MORE >= used and dead > 2048:
             live = self._arena[dead:used]
             room = len(live) + len(live) // _MORE + 256
@@ -209,6 +223,10 @@ def too_much_text(size: int, t: pa.DataType) -> CapacityError:
         f"an output batch would have {size:,} bytes of {t} in one column; expected at most 2,147,483,647. Use a "
         "smaller batch_size or a large_ type"
     )
+
+
+def _modulus(starts: np.ndarray) -> int:
+    return 1 << (8 * starts.itemsize)
 
 
 def text_bytes(array: pa.Array) -> int:
