@@ -37,7 +37,7 @@ MAY_IMPORT = {
     "plan": _PLANNING - {"plan"},
     "operator": _PLANNING - {"functions", "separation"} | {"metrics", "shedding"},
     "routing": {"expr", "functions", "conditions", "plan", "shj"},  # hashes by the kernels of keys; knows no operator
-    "multi": _OPERATOR | {"routing"},
+    "multi": _OPERATOR | {"routing", "separation"},
     "stream": _OPERATOR | {"files", "multi"},
     "query": _OPERATOR - {"shj"} | {"stream", "files", "multi"},
     "files": {"conditions", "expr", "interval", "propagation", "shj"},  # writes columns as plain ones

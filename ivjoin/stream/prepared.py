@@ -67,8 +67,9 @@ class PreparedJoin:
         self._in_memory = all(source.in_memory for source in sources)
         self._rows = sum(source.rows or 0 for source in sources)
         self._ends = all(source.ends for source in sources) and budget is None and idle is None
-        # The rows of a few files are pushed: joining them in slices would take longer.
-        self._few = self._ends and None not in (s.rows for s in sources) and self._rows < _LEAST_IN_SLICES
+        # The rows of small files are pushed: a slice would be a large part of them, and pushes store the window alone.
+        least = _LEAST_IN_SLICES if self._in_memory else 8 * _LEAST_IN_SLICES
+        self._few = self._ends and None not in (s.rows for s in sources) and self._rows < least
         if threads == "auto":
             self._of_tables = threads_for(self._rows) if self._ends else 1
             self._threads = 1 if self._in_memory else self._of_tables

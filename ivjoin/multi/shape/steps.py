@@ -19,13 +19,12 @@ import pyarrow as pa
 from ivjoin.expr import build
 from ivjoin.expr.nodes import LEFT, RIGHT, Node, columns_of, make, rewrite
 from ivjoin.multi.spec import MultiSpec, Part
-from ivjoin.plan.cache import plan_of
 from ivjoin.plan.derived.certain import passes_nulls
-from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import JoinSpec
+from ivjoin.separation.separate import Separation, separate
 
 __all__ = [
-    "Layout", "Paths", "Shape", "Side", "Step", "Tree", "equal_classes", "laid_out", "local", "pair_plans", "wide",
+    "Layout", "Paths", "Shape", "Side", "Step", "Tree", "equal_classes", "laid_out", "local", "pair_parts", "wide",
 ]  # fmt: skip
 
 Tree: TypeAlias = "str | tuple[Tree, Tree]"
@@ -240,12 +239,12 @@ def _implied(
         yield build.eq(ends[0], ends[1])
 
 
-def pair_plans(spec: MultiSpec) -> Mapping[tuple[str, str], JoinPlan]:
-    """Return the plan of each pair of inputs that conjuncts compare, for these conjuncts alone."""
+def pair_parts(spec: MultiSpec) -> Mapping[tuple[str, str], Separation]:
+    """Return the separated conjuncts of each pair of inputs that conjuncts compare."""
     return spec.derived("pairs", lambda: _pairs(spec))
 
 
-def _pairs(spec: MultiSpec) -> Mapping[tuple[str, str], JoinPlan]:
+def _pairs(spec: MultiSpec) -> Mapping[tuple[str, str], Separation]:
     classes = equal_classes(spec)
     out = {}
     for i, a in enumerate(spec.aliases):
@@ -255,6 +254,5 @@ def _pairs(spec: MultiSpec) -> Mapping[tuple[str, str], JoinPlan]:
             keys = [local(n, names) for n in _implied(classes, frozenset({a}), frozenset({b}), mine)]
             conjuncts = [*keys, *(local(p.node, names) for p in mine)]
             if conjuncts:
-                condition = build.and_(*conjuncts) if len(conjuncts) > 1 else conjuncts[0]
-                out[a, b] = plan_of(JoinSpec((spec.wide(a), spec.wide(b)), condition=condition))
+                out[a, b] = separate(build.and_(*conjuncts) if len(conjuncts) > 1 else conjuncts[0])
     return out

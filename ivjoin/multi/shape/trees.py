@@ -14,9 +14,9 @@ from math import log10
 
 from ivjoin.errors import IvjoinError
 from ivjoin.expr.nodes import Node
-from ivjoin.multi.shape.steps import Paths, Shape, Tree, equal_classes, pair_plans, wide
+from ivjoin.multi.shape.steps import Paths, Shape, Tree, equal_classes, pair_parts, wide
 from ivjoin.multi.spec import MultiSpec
-from ivjoin.plan.join_plan import JoinPlan
+from ivjoin.separation.separate import Separation
 
 __all__ = ["Seen", "best_shape"]
 
@@ -103,11 +103,11 @@ class _Sizes:
     def __init__(self, spec: MultiSpec, known: Mapping[str, Seen]) -> None:
         self._known = known
         self._classes = equal_classes(spec)
-        self._bands = {pair: self._share(known, pair, s) for pair, s in pair_plans(spec).items()}
+        self._bands = {pair: self._share(known, pair, s) for pair, s in pair_parts(spec).items()}
 
-    def _share(self, known: Mapping[str, Seen], pair: tuple[str, str], plan: JoinPlan) -> float:
+    def _share(self, known: Mapping[str, Seen], pair: tuple[str, str], sep: Separation) -> float:
         """Return the share of row pairs that satisfy the bands and residual of two inputs, without keys."""
-        sep, share = plan.separation, 1.0
+        share = 1.0
         members = {n for c in self._classes for _, n in c}
         keyed = set()
         for k in sep.keys:
