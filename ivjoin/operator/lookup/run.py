@@ -25,7 +25,7 @@ from ivjoin.shj.store.values.value_blocks import ValueBlocks
 __all__ = ["Found", "Pairs", "Run", "Term", "reach", "sorted_rows", "window"]
 
 Pairs = tuple[np.ndarray, np.ndarray]  # numbers of left rows and places in a run, int64[p] each
-_DENSE, _SMALL = 4, 1024  # a table of where the rows of each key start has so many entries for each row, and more
+_DENSE, _SMALL = 4, 1024  # keys are looked up in a table if it has at most so many entries for each left row, and more
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,6 @@ class Run:
         self._kids = kids[self._starts[:-1]]
         self._new = new
         self._rises: dict[int, bool] = {}
-        self._table: np.ndarray | None = None
         self._blocks: dict[int, ValueBlocks] = {}
         self.kept: dict[Any, Any] = {}  # results of reductions of its columns
 
@@ -110,7 +109,7 @@ class Run:
 
     @property
     def nbytes(self) -> int:
-        made = sum(b.nbytes for b in self._blocks.values()) + (0 if self._table is None else self._table.nbytes)
+        made = sum(b.nbytes for b in self._blocks.values())
         own = self._starts.nbytes + self._kids.nbytes + self._new.nbytes
         return self.rows.nbytes + own + made + sum(map(_bytes, [*self.kept.values()]))
 
@@ -171,15 +170,14 @@ class Run:
         if not len(self):
             return np.zeros(len(kids), dtype=np.int64), np.zeros(len(kids), dtype=np.int64)
         least, most = int(self._kids[0]), int(self._kids[-1])
-        if most - least < _DENSE * len(self) + _SMALL:
-            if self._table is None:
-                counts = np.zeros(most - least + 2, dtype=np.int64)
-                counts[self._kids - least + 1] = np.diff(self._starts)
-                self._table = np.cumsum(counts)
+        if most - least < _DENSE * len(kids) + _SMALL:
+            counts = np.zeros(most - least + 2, dtype=np.int64)
+            counts[self._kids - least + 1] = np.diff(self._starts)
+            table = np.cumsum(counts)
             inside = (kids >= least) & (kids <= most)
             at = np.where(inside, kids, least) - least
-            start = self._table.take(at)
-            return start, np.where(inside, self._table.take(at + 1), start)
+            start = table.take(at)
+            return start, np.where(inside, table.take(at + 1), start)
         at = np.minimum(np.searchsorted(self._kids, kids), len(self._kids) - 1)
         start = self._starts.take(at)
         return start, np.where(self._kids.take(at) == kids, self._starts.take(at + 1), start)
