@@ -18,7 +18,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 HOME = "ivjoin/shj/kernels/compiled"  # of object files in an installed package
 # Object files need nothing but C's functions, whatever the version of Python or of C's library.
-PLATFORMS = {"linux": f"manylinux2014_{platform.machine()}", "darwin": "macosx_11_0_arm64"}
+PLATFORMS = {"linux": f"manylinux2014_{platform.machine()}", "darwin": f"macosx_11_0_{platform.machine()}"}
 
 
 class CompileKernels(BuildHookInterface):

@@ -44,7 +44,7 @@ MAY_IMPORT = {
     "spark": _OPERATOR | {"stream", "files", "multi", "routing"},
     "shedding": {"expr"},
     # the command line knows the public names of `ivjoin` and files, nothing behind them
-    "demo": {"ivjoin", "spark"},
+    "demo": {"ivjoin", "files", "spark"},
     "cli": {"ivjoin", "files", "demo"},
 }
 LOOSE = {"__init__", "__main__", "errors", "metrics"}  # modules that stand in no room

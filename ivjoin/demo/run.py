@@ -9,13 +9,12 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyarrow.parquet import ParquetWriter
 
 import ivjoin
 from ivjoin.demo.flights import DemoError, read_flights, read_weather, stream
 from ivjoin.demo.jobs import Job, Verdict, compare, make_jobs
 from ivjoin.demo.spark import run_on_spark
-from ivjoin.errors import FileError
+from ivjoin.files.formats import FileError, Sink
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -114,19 +113,24 @@ def _run(console: Console, job: Job, output: Path, batch_rows: int) -> Run:
     shown = 0
     start = perf_counter()
     joined = _join(job, job.left, job.right, batch_rows)
-    with ParquetWriter(path, joined.schema) as sink, Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("", total=total)
-        for batch in joined:
-            sink.write_batch(batch)
-            if shown < _FIRST_ROWS:
-                head.append(batch.slice(0, _FIRST_ROWS - shown))
-                shown += head[-1].num_rows
-            metrics = joined.metrics
-            progress.update(
-                task,
-                completed=metrics.left_rows_in + metrics.right_rows_in,
-                description=f"{metrics.rows_out:,} rows out, {metrics.state_rows:,} held",
-            )
+    sink = Sink(str(path), joined.schema)
+    try:
+        with Progress(*columns, console=console, transient=True) as progress:
+            task = progress.add_task("", total=total)
+            for batch in joined:
+                sink.write(batch)
+                if shown < _FIRST_ROWS:
+                    head.append(batch.slice(0, _FIRST_ROWS - shown))
+                    shown += head[-1].num_rows
+                metrics = joined.metrics
+                progress.update(
+                    task,
+                    completed=metrics.left_rows_in + metrics.right_rows_in,
+                    description=f"{metrics.rows_out:,} rows out, {metrics.state_rows:,} held",
+                )
+        sink.commit()
+    finally:
+        sink.abandon()
     return Run(perf_counter() - start, joined.metrics, pa.Table.from_batches(head, joined.schema), path)
 
 

@@ -15,7 +15,7 @@ from ivjoin.operator.explaining.explain import interval_text, typical
 from ivjoin.operator.explaining.picture import Explanation
 from ivjoin.operator.explaining.wording import listed, said
 from ivjoin.plan.cache import plan_of
-from ivjoin.plan.derived.certain import domain_of, passes_nulls, there
+from ivjoin.plan.derived.certain import domain_of, skips_nulls, there
 
 __all__ = ["explained"]
 
@@ -194,7 +194,7 @@ def _stored(spec: MultiSpec, step: Step, side: Side, other: Side, words: _Words)
 
 def _passed_by(spec: MultiSpec, sources: list[str], nodes: list[Node], words: _Words) -> str:
     """Return which columns must not be null for later rows of some inputs to bound rows; "" if no column."""
-    if not passes_nulls(p.node for p in spec.parts):
+    if not skips_nulls(p.node for p in spec.parts):
         return ""
     asked = [c for c in columns_of(*(p.node for p in spec.parts)) if c not in spec.certain[0]]
     if not all(_bounds(spec.parts, _frontier(spec, a), nodes, asked) for a in sources):

@@ -20,7 +20,7 @@ from ivjoin.outer.emit import OutputField
 from ivjoin.outer.fields import output_fields
 from ivjoin.outer.jointype import join_type
 from ivjoin.plan.aggregates import check_previous, result_schema
-from ivjoin.plan.derived.certain import certain, passes_nulls
+from ivjoin.plan.derived.certain import certain, skips_nulls
 from ivjoin.plan.derived.inner_bounds import inner_bounds
 from ivjoin.plan.derived.residual_checks import bands_say_all, check_table, keep_checked
 from ivjoin.plan.join_plan import JoinPlan, SidePlan, band_table, seen_from
@@ -102,7 +102,7 @@ def _certain(
 ) -> tuple[frozenset[Node], frozenset[Node]]:
     """Return the columns that are not NULL, and the falling floats that are not NaN, in matching rows."""
     conjuncts = (*conjuncts_of(condition), *spec.implied)
-    asked = columns_of(*conjuncts) if passes_nulls(conjuncts) else []
+    asked = columns_of(*conjuncts) if skips_nulls(conjuncts) else []
     falling = [o.node for side in spec.orders for o in side if o.descending and o.node.type.kind == "float"]
     if not conjuncts or not (asked or falling):
         return never_null, frozenset()

@@ -26,7 +26,7 @@ from ivjoin.multi.state.memory import allowed
 from ivjoin.operator.explaining.picture import Explanation
 from ivjoin.operator.explaining.wording import listed
 from ivjoin.operator.memory.budget import WhenFull
-from ivjoin.plan.derived.certain import passes_nulls
+from ivjoin.plan.derived.certain import skips_nulls
 from ivjoin.stream.join_stream import JoinStream
 from ivjoin.stream.pull import thread_count
 from ivjoin.stream.running import Run
@@ -108,7 +108,7 @@ def prepared(
 
 def with_present(spec: MultiSpec, sources: Mapping[str, Source | None]) -> MultiSpec:
     """Return the question, with the null-free columns of tables in memory if the condition skips nulls."""
-    if not passes_nulls(p.node for p in spec.parts):
+    if not skips_nulls(p.node for p in spec.parts):
         return spec
     asked = {c.params[1] for c in columns_of(*(p.node for p in spec.parts))}
     present = {

@@ -14,7 +14,7 @@ from ivjoin.expr.timezones import zone_of_call
 from ivjoin.frontier.late import OnLate, Report, late_rule
 from ivjoin.operator.memory.budget import Budget, WhenFull, budget_of
 from ivjoin.plan.cache import planned
-from ivjoin.plan.derived.certain import passes_nulls
+from ivjoin.plan.derived.certain import skips_nulls
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.stream.after.matched import matching_of
@@ -97,7 +97,8 @@ def band_join(
         - Tables and files: the output has the same rows in the same order for any number of threads. Threads also read
           the row groups of Parquet files.
         - Streams: with several threads, the output follows the slices.
-        - Files and streams: each thread stores two slices of about 131,072 rows, or more if the band is wide.
+        - Files and streams: each thread stores two slices of about 131,072 rows, or more if the band is wide. One
+          thread joins Parquet files with less than 262,144 rows together, and stores only the window.
         - ``"auto"``: tables and Parquet files use one thread for each 262,144 rows of both inputs, up to the CPUs of
           the process. Other files, streams and joins with ``memory_limit`` use one thread.
     sort : {"auto", "never"}
@@ -219,7 +220,7 @@ def band_join(
 
 def _present(sources: tuple[Source, Source], plan: JoinPlan) -> tuple[frozenset[str], frozenset[str]]:
     """Return the columns without a null of the tables in memory, if the condition skips nulls."""
-    if plan.condition is None or not passes_nulls([plan.condition]):
+    if plan.condition is None or not skips_nulls([plan.condition]):
         return frozenset(), frozenset()
     asked = columns_of(plan.condition)
     left, right = (

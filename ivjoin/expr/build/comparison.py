@@ -159,7 +159,8 @@ def _comparable(x: Node, lit: Node) -> bool:
     return t.kind == s.kind and t.kind in ("duration", "time", "date", "months")
 
 
-eq, ne, lt, le, gt, ge, eq_null_safe = (partial(compare, op) for op in _SYMBOLS)
+eq, ne, eq_null_safe = partial(compare, "eq"), partial(compare, "ne"), partial(compare, "eq_null_safe")
+lt, le, gt, ge = partial(compare, "lt"), partial(compare, "le"), partial(compare, "gt"), partial(compare, "ge")
 
 
 def between(x: Node, low: Node, high: Node, zone: str = "UTC") -> Node:

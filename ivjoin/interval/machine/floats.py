@@ -1,7 +1,7 @@
 """Intervals of floating-point numbers as the machine computes with them: rounded to nearest, infinities included.
 
-An interval is two doubles ``lo <= hi``. NaN is not a member: the functions ``*_nan`` tell
-whether an operation can produce one. -0.0 and 0.0 are one number, as in Spark's order.
+An interval is two doubles ``lo <= hi``. NaN is not a member: the functions ``*_nan`` tell whether an operation can
+produce one. -0.0 and 0.0 are one number, as in Spark's order.
 
 Rounding to nearest is monotone, so the rounded results of the corners are exact bounds. Backward, the rounded operation
 is inverted: a result in [c, d] comes from reals between the midpoints below c and above d, inverted with outward

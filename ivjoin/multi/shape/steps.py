@@ -19,7 +19,7 @@ import pyarrow as pa
 from ivjoin.expr import build
 from ivjoin.expr.nodes import LEFT, RIGHT, Node, columns_of, make, rewrite
 from ivjoin.multi.spec import MultiSpec, Part
-from ivjoin.plan.derived.certain import passes_nulls
+from ivjoin.plan.derived.certain import skips_nulls
 from ivjoin.plan.spec import JoinSpec
 from ivjoin.separation.separate import Separation, separate
 
@@ -164,7 +164,7 @@ def _step(spec: MultiSpec, sides: tuple[Side, Side], classes: list[list[tuple[st
 def _follows(spec: MultiSpec, a: frozenset[str], b: frozenset[str], mine: Sequence[Part]) -> list[Node]:
     """Return further conditions between the two sides that are true in every result, over a wide row."""
     out = [p.node for p in spec.implied if p.aliases <= a | b and p.aliases & a and p.aliases & b]
-    skipping = [n for n in (*(p.node for p in mine), *out) if passes_nulls([n])]
+    skipping = [n for n in (*(p.node for p in mine), *out) if skips_nulls([n])]
     there = [c for c in columns_of(*skipping) if c in spec.certain[0]]
     return [*out, *(build.is_not_null(c) for c in there)]
 

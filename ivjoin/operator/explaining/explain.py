@@ -20,7 +20,7 @@ from ivjoin.operator.explaining.wording import band_said, listed, said
 from ivjoin.operator.lookup.picks.thinning import ways_of
 from ivjoin.operator.pruning.prune_bounds import Bounder
 from ivjoin.plan.cutting import cut_of, why_not_cut
-from ivjoin.plan.derived.certain import domain_of, passes_nulls
+from ivjoin.plan.derived.certain import domain_of, skips_nulls
 from ivjoin.plan.derived.implied import with_edges
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.picking.pick import picking_of
@@ -287,7 +287,7 @@ def _nulls_that_hold(plan: JoinPlan, s: int, known: Mapping[Node, tuple[int, int
     now = {n: domain_of(n, span) for n, span in known.items()}
     out: dict[str, None] = {}
     for n in walk(*theirs, *plan.separation.residual):
-        if not passes_nulls([n]) or n.type.kind == "bool":
+        if not skips_nulls([n]) or n.type.kind == "bool":
             continue
         held = forward(n, now)
         for k, (low, high, null) in known.items():

@@ -25,7 +25,7 @@ from ivjoin.shj.store.values.value_blocks import ValueBlocks
 __all__ = ["Found", "Pairs", "Run", "Term", "reach", "sorted_rows", "window"]
 
 Pairs = tuple[np.ndarray, np.ndarray]  # numbers of left rows and places in a run, int64[p] each
-_DENSE, _SMALL = 4, 1024  # keys are looked up in a table if it has at most so many entries for each left row, and more
+_DENSE, _SMALL = 4, 1024  # keys are counted in a table if it has at most so many entries for each row, and more
 
 
 @dataclass(frozen=True, slots=True)

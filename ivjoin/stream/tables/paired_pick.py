@@ -21,7 +21,6 @@ from ivjoin.operator.lookup.tables.one_run import OneRun
 from ivjoin.operator.match.output import in_parts
 from ivjoin.outer.emit import BatchRows
 from ivjoin.plan.join_plan import JoinPlan
-from ivjoin.plan.layout import row_layouts
 from ivjoin.plan.picking.pick import picking_of
 from ivjoin.shj.arrow import counted
 from ivjoin.shj.dictionaries import one_array
@@ -82,12 +81,12 @@ class BestOfTables(MatchedTables):
         grouped_kernels.group_values(left, right, starts, grouped, order)
         right = grouped.astype(np.int32)
         self._metrics.state_bytes = self._metrics.peak_state_bytes = starts.nbytes + right.nbytes
-        keep, widths = self.plan.how.keep, [layout.widths for layout in row_layouts(self.plan)]
+        keep = self.plan.how.keep
 
         def batches(task: tuple[int, slice]) -> Iterator[pa.RecordBatch]:
             s, part = task
             if s == 1:
-                yield self._emitter.batch(None, BatchRows(self._right, untaken[part], widths[1]))
+                yield self._emitter.batch(None, BatchRows(self._right, untaken[part], self._widths[1]))
                 return
             counts = np.diff(starts[part.start : part.stop + 1])
             index, rows = padded(counts, right[starts[part.start] : starts[part.stop]], keep[0] or None)
@@ -104,12 +103,9 @@ class BestOfTables(MatchedTables):
     def _several(self, part: slice, index: np.ndarray, found: np.ndarray) -> Iterator[pa.RecordBatch]:
         """Yield output batches that pair left row ``index[i]`` of a part with right row ``found[i]``."""
         batch = self._left.part(part.start, part.stop)
-        left, right = (layout.widths for layout in row_layouts(self.plan))
 
         def built(cut: slice) -> pa.RecordBatch:
-            return self._emitter.batch(
-                BatchRows(batch, index[cut], left), BatchRows(self._right, found[cut], right)
-            )
+            return self._emitted(batch, index[cut], found[cut])
 
         for cut in parts_of(len(index), OUT_ROWS):
             yield from in_parts(built, cut.start, cut.stop)

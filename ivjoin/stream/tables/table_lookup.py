@@ -103,6 +103,7 @@ class MatchedTables(TableLookup):
     def __init__(self, plan: JoinPlan, left: TableRows, right: pa.RecordBatch, threads: int) -> None:
         super().__init__(plan, left, right, threads)
         self._emitter = Emitter(plan.schema, plan.fields, plan.spec.batch_size, plan.spec.timezone)
+        self._widths = [layout.widths for layout in row_layouts(plan)]
 
     def _found(self) -> np.ndarray:
         """Return the right row of each left row, or -1 : int32[left rows]."""
@@ -128,5 +129,9 @@ class MatchedTables(TableLookup):
                 return None
             if len(there) < len(found):
                 index, found = there, found[there]
-        left, right = (layout.widths for layout in row_layouts(self.plan))
+        return self._emitted(batch, index, found)
+
+    def _emitted(self, batch: pa.RecordBatch, index: np.ndarray | None, found: np.ndarray) -> pa.RecordBatch:
+        """Return left rows of a batch (None: all of them) with their right rows; -1 is a row of nulls."""
+        left, right = self._widths
         return self._emitter.batch(BatchRows(batch, index, left), BatchRows(self._right, found, right))
