@@ -76,7 +76,6 @@ def test_random_files(kind: str, descending: bool, tmp_path: Path, monkeypatch: 
 
 def test_no_file_is_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inputs.Source, "table", None)
-    monkeypatch.setattr(slices, "_SLICE_ROWS", 2048)
     n = 40_000
     rng = np.random.default_rng(1)
     for side in "lr":
@@ -90,9 +89,7 @@ def test_no_file_is_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert stream.sorting == "both sides were read in the order of row groups, by l.t and r.t"
 
 
-def test_one_side_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slices, "_SLICE_ROWS", 2048)
-    monkeypatch.setattr(prepared, "_PARALLEL_ROWS", 2048)
+def test_one_side_of_them(tmp_path: Path) -> None:
     n = 40_000
     rng = np.random.default_rng(1)
     pq.write_table(pa.table({"t": np.arange(n)}), tmp_path / "l.parquet", row_group_size=2000)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -20,6 +21,7 @@ from seeds import each, in_blocks
 import ivjoin
 from ivjoin.cli import main
 from ivjoin.errors import ColumnError, ConditionError, IvjoinError, LateRowError
+from ivjoin.stream.threads import slices
 
 
 def play(draw: Any, seed: int, most: int) -> None:
@@ -158,6 +160,20 @@ def test_mistakes() -> None:
     ):
         with pytest.raises(error, match=said):
             ivjoin.asof_join(t, t, **({"on": "t"} | change))
+
+
+@pytest.mark.slow
+def test_parquet_in_the_order_of_its_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slices, "_SLICE_ROWS", 2_000)
+    left, right = tables(3, 20_000, 30_000, 5, True)
+    for name, table in (("l", left), ("r", right)):
+        pq.write_table(table, tmp_path / f"{name}.parquet", row_group_size=1_000)
+    files = [str(tmp_path / f"{name}.parquet") for name in ("l", "r")]
+    stream = ivjoin.asof_join(files[0], files[1], on="ts", by="s")
+    got = stream.read_all()
+    want = ivjoin.asof_join(left, right, on="ts", by="s").read_all()
+    assert Counter(map(str, got.to_pylist())) == Counter(map(str, want.to_pylist()))
+    assert "row groups" in stream.sorting and stream.metrics.peak_state_rows < 10_000
 
 
 def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
