@@ -3,8 +3,8 @@
 The thread that reads the output joins a task itself while the next output is not ready. The rows and their order are
 the same for any number of threads.
 
-Threads know the shared state alone, never the stream, so a dropped stream is noticed. A thread ends as soon as no task
-waits. Stopping takes no lock, because a stream may be collected in any thread at any time.
+Threads know the shared state alone, never the stream, so a dropped stream is noticed. A thread ends when no task has
+come for a few milliseconds. Stopping takes no lock, because a stream may be collected in any thread at any time.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ __all__ = ["Workers", "each", "joined"]
 
 _AHEAD = 2  # tasks for each thread that begin before the output of earlier tasks is taken
 _WAIT = 0.05  # seconds between two looks at whether the stream is still there
+_LINGER = 0.005  # seconds that a thread waits for another task: starting a thread takes a tenth of a millisecond
 _MOST_BYTES = 1 << 26  # of a task's output that wait to be taken; its thread waits then
 
 _Task = TypeVar("_Task")
@@ -60,9 +61,11 @@ class _Shared(Generic[_Task]):
         self.waiting: deque[_Place[_Task]] = deque()  # tasks that no thread has begun
         self.spare: list[Callable[[_Task], Iterator[pa.RecordBatch]]] = []  # of threads that have ended
         self.at_work = 0  # threads, without the reader
+        self.idle = 0  # of these, threads that wait for a task
         # Used by `with lock`: an interrupt may come within Condition's own __enter__ once it has the lock.
         self.lock = Lock()
         self.changed = Condition(self.lock)
+        self.given = Condition(self.lock)
 
     def is_full(self, place: _Place[_Task]) -> bool:
         return place.added - place.taken > self.most_bytes
@@ -87,6 +90,11 @@ class _Shared(Generic[_Task]):
         while True:
             with self.lock:
                 place = self.claimed()
+                if place is None and not self.stopped:
+                    self.idle += 1
+                    self.given.wait(_LINGER)
+                    self.idle -= 1
+                    place = self.claimed()
                 if place is None or self.stopped:
                     self.at_work -= 1
                     if join is not None and not self.stopped:
@@ -147,18 +155,19 @@ class Workers(Generic[_Task]):
         """Return the tasks that are not joined yet."""
         return [task for place in list(self._places) if (task := place.task) is not None]
 
-    def add(self, task: _Task) -> None:
-        """Give a task to the next thread that is free."""
+    def add(self, *tasks: _Task) -> None:
+        """Give tasks to the next threads that are free."""
         self._check_process()
         shared = self._shared
-        place = _Place(self._given, task)
-        self._given += 1
-        self._places.append(place)
+        places = [_Place(number, task) for number, task in enumerate(tasks, self._given)]
+        self._given += len(places)
+        self._places.extend(places)
         with shared.lock:
-            shared.waiting.append(place)
-            starts = shared.at_work < self._threads - 1
+            shared.waiting.extend(places)
+            starts = max(0, min(len(shared.waiting) - shared.idle, self._threads - 1 - shared.at_work))
             shared.at_work += starts
-        if starts:
+            shared.given.notify(len(places))
+        for started in range(starts):
             # A daemon: a program that ends with a stream half read does not wait for it.
             thread = Thread(target=shared.run, name="ivjoin slice", daemon=True)
             try:
@@ -166,7 +175,8 @@ class Workers(Generic[_Task]):
             except RuntimeError:  # the system refuses more threads; the others do the work
                 self._threads = 1
                 with shared.lock:
-                    shared.at_work -= 1
+                    shared.at_work -= starts - started
+                return
 
     def output(self, most: int) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Yield (number, batch) of output that is ready, and more until at most ``most`` tasks have output.
@@ -257,9 +267,10 @@ def joined(
     if ahead is None or threads == 1:
         ahead = _AHEAD * threads if threads > 1 else 1
     try:
-        for task in tasks:
-            workers.add(task)
+        workers.add(*tasks[:ahead])
+        for task in tasks[ahead:]:
             yield from workers.output(ahead - 1)
+            workers.add(task)
         yield from workers.output(0)
     finally:
         workers.stop()
@@ -280,5 +291,5 @@ def each(tasks: Sequence[_Task], make: Callable[[], Callable[[_Task], None]], th
 
         return run
 
-    for _ in joined(tasks, worker, threads):
+    for _ in joined(tasks, worker, threads, len(tasks)):
         raise AssertionError("a task without output has some")

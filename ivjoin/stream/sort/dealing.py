@@ -10,13 +10,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ivjoin.operator.lookup import key_ids
 from ivjoin.operator.lookup.tables.ordered import rises
 from ivjoin.shj.kernels.lookup import grouped_kernels
 from ivjoin.shj.kernels.slices import deal_kernels
 from ivjoin.shj.sorting import in_order, scratch_of
 from ivjoin.stream.workers import each
 
-__all__ = ["order_of", "sort_order", "values_at"]
+__all__ = ["ends_of", "numbers", "order_of", "rise", "sort_order", "values_at"]
 
 _WORTH_DEALING = 1 << 17  # rows
 _BUCKET = 1 << 15  # rows of a bucket, unless there are too many rows for so many buckets
@@ -96,10 +97,10 @@ class _Places:
 def order_of(values: np.ndarray, usable: np.ndarray | None, threads: int) -> tuple[np.ndarray | None, np.ndarray]:
     """Return the order of usable rows by value, and the sorted values; no order if all rows are in order."""
     if usable is None:
-        return (None, values) if rises(values) else sort_order(values, threads)
+        return (None, values) if rise(values, threads) else sort_order(values, threads)
     rows = np.flatnonzero(usable)
     values = values_at(values, rows, threads)
-    if rises(values):
+    if rise(values, threads):
         return rows, values
     order, values = sort_order(values, threads)
     return values_at(rows, order, threads), values
@@ -115,6 +116,41 @@ def values_at(values: np.ndarray, order: np.ndarray | None, threads: int) -> np.
         values.take(order[at], out=out[at], mode="clip")
 
     each(_parts(len(order)), lambda: take, threads)
+    return out
+
+
+def rise(values: np.ndarray, threads: int) -> bool:
+    """Return whether no value is less than the one before it, as :func:`rises` does."""
+    falls: list[slice] = []
+
+    def look(at: slice) -> None:
+        if not falls and not rises(values[at.start : at.stop + 1]):
+            falls.append(at)
+
+    each(_parts(len(values)), lambda: look, threads)
+    return not falls
+
+
+def ends_of(values: np.ndarray, usable: np.ndarray | None, threads: int) -> tuple[int, int] | None:
+    """Return the least and the greatest of the usable values, as ``key_ids.ends_of`` does."""
+    found: list[tuple[int, int]] = []
+
+    def look(at: slice) -> None:
+        if (ends := key_ids.ends_of(values[at], None if usable is None else usable[at])) is not None:
+            found.append(ends)
+
+    each(_parts(len(values)), lambda: look, threads)
+    return (min(least for least, _ in found), max(most for _, most in found)) if found else None
+
+
+def numbers(first: int, n: int, threads: int) -> np.ndarray:
+    """Return ``first`` and the whole numbers that follow : int64[n]."""
+    out = np.empty(n, dtype=np.int64)
+
+    def fill(at: slice) -> None:
+        out[at] = np.arange(first + at.start, first + at.stop)
+
+    each(_parts(n), lambda: fill, threads)
     return out
 
 

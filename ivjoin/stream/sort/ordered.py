@@ -23,7 +23,7 @@ from ivjoin.shj.plain import from_plain, from_plain_rows, plain_rows, plain_type
 from ivjoin.shj.registers import I64_MIN
 from ivjoin.shj.sorting import in_order
 from ivjoin.stream.sort.axis import indices
-from ivjoin.stream.sort.dealing import sort_order
+from ivjoin.stream.sort.dealing import rise, sort_order
 from ivjoin.stream.sort.sweep import Ordered
 
 if TYPE_CHECKING:
@@ -51,12 +51,12 @@ class Ordinals:
         """Evaluate an expression, and sort the rows by it on this number of threads."""
         values, valid, errs = evaluated(node, table.to_batches(), descending)
         if valid is None:
-            if rises(values):
+            if rise(values, threads):
                 return cls(values, errs, descending, None)
             index, values = sort_order(values, threads)
             return cls(values, errs, descending, _short(index))
         seen = values[valid]
-        if not errs and rises(seen):
+        if not errs and rise(seen, threads):
             return cls(np.maximum.accumulate(np.where(valid, values, I64_MIN)), errs, descending, None)
         none, (order, seen) = np.flatnonzero(~valid), sort_order(seen, threads)
         index = np.concatenate((none, np.flatnonzero(valid)[order]))

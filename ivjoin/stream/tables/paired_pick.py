@@ -120,7 +120,7 @@ def best_of_tables(plan: JoinPlan, sources: tuple[Source, Source], threads: int)
     if tables is None:
         return None
     search_of(plan)  # adds axes
-    sides, keys = evaluated_sides(plan, tables[1])
+    sides, keys = evaluated_sides(plan, tables[1], threads)
     return None if sides is None else best_of_sides(plan, tables, sides, keys, threads)
 
 

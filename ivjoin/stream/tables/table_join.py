@@ -213,7 +213,7 @@ def table_join(arranged: Arranged, sources: tuple[Source, Source], threads: int)
     cut = cut_of(plan)
     if isinstance(cut, str) or why_pushed(plan) or arranged.errors_first:
         return None
-    found = [_rows_of(arranged, source, s) for s, source in enumerate(sources)]
+    found = [_rows_of(arranged, source, s, threads) for s, source in enumerate(sources)]
     if found[0] is None or found[1] is None:
         return None
     sides = found[0], found[1]
@@ -243,13 +243,13 @@ def table_join(arranged: Arranged, sources: tuple[Source, Source], threads: int)
     return TableJoin(plan, cut, sides, slices, threads, whole)
 
 
-def _rows_of(arranged: Arranged, source: Source, s: int) -> TableRows | None:
+def _rows_of(arranged: Arranged, source: Source, s: int, threads: int) -> TableRows | None:
     ready = arranged.ready[s]
     if ready is not None:
         if ready.table is None or ready.node is None or ready.ordinals is None:
             return None
-        return TableRows(ready.table, (ready.node, ready.ordinals))
-    return TableRows(source.table()) if source.in_memory else None
+        return TableRows(ready.table, (ready.node, ready.ordinals), threads)
+    return TableRows(source.table(), threads=threads) if source.in_memory else None
 
 
 def _clean(

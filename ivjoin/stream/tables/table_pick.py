@@ -7,6 +7,7 @@ rows; then output batches are built. Both are done in slices, and where these be
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -16,10 +17,11 @@ from ivjoin.operator.lookup.best import keys_of
 from ivjoin.operator.lookup.key_ids import KeyIds
 from ivjoin.operator.lookup.reading import Arrived
 from ivjoin.operator.lookup.search import search_of
-from ivjoin.operator.lookup.tables.ordered import Sorted, rises
+from ivjoin.operator.lookup.tables.ordered import Sorted
 from ivjoin.operator.lookup.tables.passes import Found, LookupSlice, Pass, is_far, nearer, passes_of, slices_of
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.picking.pick import picking_of
+from ivjoin.stream.sort.dealing import ends_of, rise
 from ivjoin.stream.sources.inputs import Source
 from ivjoin.stream.tables.paired_pick import BestOfTables, best_of_sides, best_of_tables, pairs_pay
 from ivjoin.stream.tables.table_lookup import OUT_ROWS, MatchedTables, opened, parts_of
@@ -116,13 +118,13 @@ def table_pick(
     if plan.raises or (tables := opened(plan, sources)) is None:
         return None
     rows, batches = tables
-    sides, keys = evaluated_sides(plan, batches)
+    sides, keys = evaluated_sides(plan, batches, threads)
     if sides is None:
         return None
     mine, theirs = sides
     if picking.near is not None and is_far(mine.every.axes[passes[0].main[0][0]], picking.place.type.kind):
         return None
-    ids, (left_kids, right_kids) = KeyIds.of(mine.kids, theirs.kids, keys)
+    ids, (left_kids, right_kids) = KeyIds.of(mine.kids, theirs.kids, keys, partial(ends_of, threads=threads))
     bounds = [b for p in passes for b in (*p.lows, *p.highs)]
     right = batches[1][0]
     order = None if picking.plain else _order(plan, theirs, right)
@@ -130,7 +132,8 @@ def table_pick(
     assert place is not None
     lines = {b for _, b, _ in bounds} | {place}
     ordered = in_order(theirs, right_kids, place, lines, threads, order)
-    if not all(rises(values) for values in ordered.lines.values()):
+    checked = ordered.lines.keys() - ({place} if order is None else set())
+    if not all(rise(ordered.lines[line], threads) for line in checked):
         if not pairs_pay(shared, sources, along):
             return None
         return best_of_sides(plan, tables, sides, keys, threads)

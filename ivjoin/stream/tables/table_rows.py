@@ -13,7 +13,7 @@ from ivjoin.errors import CapacityError, EvaluationError, LateRowError
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import has_ordinal, ordinal_of
 from ivjoin.operator.intake import Intake
-from ivjoin.operator.lookup.tables.ordered import count_to, rises
+from ivjoin.operator.lookup.tables.ordered import count_to
 from ivjoin.plan.cutting import Cut, Offset, shifted
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.shj.arrow import taken
@@ -21,6 +21,7 @@ from ivjoin.shj.dictionaries import combined, has_dictionaries
 from ivjoin.shj.plain import no_rows, plain_rows
 from ivjoin.shj.registers import I64_MIN
 from ivjoin.stream.sort.axis import indices
+from ivjoin.stream.sort.dealing import rise
 from ivjoin.stream.sort.ordered import Ordinals, evaluated
 
 __all__ = ["AxisValues", "Bounds", "TableRows", "any_late", "in_one_batch"]
@@ -32,9 +33,11 @@ class TableRows:
     """The rows of a table in an order.
 
     ``known``: an expression whose order the rows take, if they were sorted or checked; falling values are turned.
+    ``threads`` check the order of other expressions.
     """
 
-    def __init__(self, table: pa.Table, known: tuple[Node, Ordinals] | None = None) -> None:
+    def __init__(self, table: pa.Table, known: tuple[Node, Ordinals] | None = None, threads: int = 1) -> None:
+        self._threads = threads
         self.rows = table.num_rows
         self.missing = 0 if known is None else known[1].missing  # first rows without a value
         self._index = None if known is None else known[1].index
@@ -92,9 +95,9 @@ class TableRows:
         if self._index is not None:
             values, there = values[self._index], None if there is None else there[self._index]
         if there is None:
-            return AxisValues(values, True, rises(values), falls)
+            return AxisValues(values, True, rise(values, self._threads), falls)
         filled = np.maximum.accumulate(np.where(there, values, I64_MIN))
-        return AxisValues(filled, False, rises(values[there]), falls)
+        return AxisValues(filled, False, rise(values[there], self._threads), falls)
 
     def moved(self, offsets: Sequence[Offset], cut: Cut, ends: bool) -> Bounds | None:
         """Return each row's greatest (``ends``: least) sum of an expression and offset; None if one errs or falls."""

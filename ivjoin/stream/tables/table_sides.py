@@ -15,13 +15,13 @@ from ivjoin.operator.lookup.tables.ordered import Sorted
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.layout import row_layouts
 from ivjoin.shj.store.keys import KeyTable
-from ivjoin.stream.sort.dealing import order_of, values_at
+from ivjoin.stream.sort.dealing import numbers, order_of, values_at
 
 __all__ = ["evaluated_sides", "in_order"]
 
 
 def evaluated_sides(
-    plan: JoinPlan, batches: Sequence[Sequence[pa.RecordBatch]]
+    plan: JoinPlan, batches: Sequence[Sequence[pa.RecordBatch]], threads: int
 ) -> tuple[tuple[Arrived, Arrived] | None, KeyTable]:
     """Return the rows of two tables, without columns, and their keys.
 
@@ -32,7 +32,7 @@ def evaluated_sides(
     found: list[Arrived] = []
     beyond = at_end = False
     for s in (1, 0):
-        parts = list(_read(plan, s, batches[s], intake, keys))
+        parts = list(_read(plan, s, batches[s], intake, keys, threads))
         for e in (part.found for part in parts):
             beyond, at_end = beyond or e.beyond, at_end or e.at_end
             if e.wild or e.key_erred or (beyond and at_end):
@@ -42,11 +42,11 @@ def evaluated_sides(
 
 
 def _read(
-    plan: JoinPlan, s: int, batches: Sequence[pa.RecordBatch], intake: Intake, keys: KeyTable
+    plan: JoinPlan, s: int, batches: Sequence[pa.RecordBatch], intake: Intake, keys: KeyTable, threads: int
 ) -> Iterator[Arrived]:
     first = 0
     for batch in batches:
-        seq = np.arange(first, first + batch.num_rows)
+        seq = numbers(first, batch.num_rows, threads)
         first += batch.num_rows
         yield read(plan, s, [], seq, row_layouts(plan)[s], intake, keys, batch.columns)
 

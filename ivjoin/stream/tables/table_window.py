@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,7 @@ from ivjoin.operator.lookup.reading import Arrived
 from ivjoin.operator.lookup.search import comes_in_order, search_of
 from ivjoin.operator.lookup.tables.aggregated import Aggregated, Window
 from ivjoin.operator.lookup.tables.one_run import OneRun
-from ivjoin.operator.lookup.tables.ordered import Term, count_to, rises
+from ivjoin.operator.lookup.tables.ordered import Term, count_to
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.layout import row_layouts
 from ivjoin.shj.arrow import byte_width, take, whole_numbers
@@ -22,6 +23,7 @@ from ivjoin.shj.dictionaries import one_array
 from ivjoin.shj.plain import from_plain, nulls
 from ivjoin.shj.registers import I64_MAX
 from ivjoin.shj.store.keys import KeyTable
+from ivjoin.stream.sort.dealing import ends_of, rise
 from ivjoin.stream.sources.inputs import Source
 from ivjoin.stream.tables.table_lookup import OUT_ROWS, TableLookup, opened, parts_of
 from ivjoin.stream.tables.table_rows import TableRows
@@ -162,7 +164,7 @@ def table_window(plan: JoinPlan, sources: tuple[Source, Source], threads: int) -
     right = batches[1][0]
     if _is_much_text(plan, rows.rows, right):
         return None
-    read_, keys = evaluated_sides(plan, batches)
+    read_, keys = evaluated_sides(plan, batches, threads)
     if read_ is None:
         return None
     found = None if plan.separation.residual else _by_ranges(plan, read_, right, keys, threads)
@@ -182,9 +184,9 @@ def _by_ranges(
     if any(abs(by) > I64_MAX for _, _, by in (*lows, *highs)):
         return None
     mine, theirs = sides
-    ids, (left_kids, right_kids) = KeyIds.of(mine.kids, theirs.kids, keys)
+    ids, (left_kids, right_kids) = KeyIds.of(mine.kids, theirs.kids, keys, partial(ends_of, threads=threads))
     ordered = in_order(theirs, right_kids, axis, {b for _, b, _ in (*lows, *highs)}, threads)
-    if not all(rises(values) for values in ordered.lines.values()):
+    if not all(rise(values, threads) for line, values in ordered.lines.items() if line != axis):
         return None
     lines = {a for a, _, _ in (*lows, *highs)}
     left = in_order(mine, left_kids, _most_used([a for a, _, _ in (*lows, *highs)]), lines, threads)
