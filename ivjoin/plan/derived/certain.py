@@ -13,15 +13,14 @@ from ivjoin.expr import build
 from ivjoin.expr.nodes import Node, walk
 from ivjoin.expr.ordinal import NAN_ORDINAL, ordinal_of, value_of
 from ivjoin.frontier.order import ordinal_range
+from ivjoin.functions.table import skips_null
 
 __all__ = ["certain", "domain_of", "ordinals_of", "skips_nulls", "there"]
-
-_SKIP_NULLS = frozenset({"greatest", "least", "coalesce"})
 
 
 def skips_nulls(nodes: Iterable[Node]) -> bool:
     """Return whether an expression contains an operator that skips NULLs."""
-    return any(n.op in _SKIP_NULLS for n in walk(*nodes))
+    return any(map(skips_null, walk(*nodes)))
 
 
 def domain_of(node: Node, interval: tuple[int, int, bool]) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ivjoin.expr import ops
 from ivjoin.expr.conjuncts import conjuncts_of
 from ivjoin.expr.nodes import Node, walk
 from ivjoin.expr.ordinal import has_ordinal
@@ -138,7 +139,7 @@ def _strict(plan: JoinPlan) -> set[Node]:
         if node in found:
             continue
         found.add(node)
-        if node.op == "eq_null_safe":
+        if node.op == ops.EQ_NULL_SAFE:
             # below these, a null argument can hide an error, and null <=> null is TRUE
             found.update(node.args)
         elif deeper and passes_null(node):
