@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
 from ivjoin.conditions.evaluate import evaluate, no_column
+from ivjoin.conditions.strictness import may_err
 from ivjoin.expr import build, ops
 from ivjoin.expr.nodes import COMPARISONS, FLIPPED, NEGATED, Node, make, walk
 from ivjoin.expr.ordinal import has_ordinal, ordinal_of
@@ -76,7 +77,7 @@ def checks_of(forms: Forms, conjuncts: Sequence[Node], exact: Callable[[Node], F
     try:
         decided = [c for c in conjuncts if not found.asks(found.next(c, TRUE, FALSE, FALSE))]
         # Conjuncts that raise no error and are not decided may come last.
-        late = [c for c in conjuncts if c not in decided and found.is_harmless(c)]
+        late = [c for c in conjuncts if c not in decided and not may_err(c)]
         arranged = [*(c for c in conjuncts if c not in late), *late]
         clean, unknown = TRUE, FALSE
         for c in reversed(arranged):
@@ -274,7 +275,7 @@ class _Checker:
         return self._add(left, None, None, None, (present, present, absent))
 
     def _unknown(self, e: Node, true: int, false: int, null: int) -> int:
-        return true if true == false == null and self.is_harmless(e) else ASK
+        return true if true == false == null and not may_err(e) else ASK
 
     def _meant(self, e: Node) -> list[BandTerm] | None:
         """Return the bands that are equivalent to a comparison, or None."""
@@ -296,10 +297,6 @@ class _Checker:
         return found.bands
 
     # -- errors ------------------------------------------------------------------------------------------------------
-
-    def is_harmless(self, e: Node) -> bool:
-        """Return whether ``e`` cannot raise an error for any row."""
-        return all(never_errs(n) for n in walk(e))
 
     def _is_safe(self, e: Node) -> bool:
         """Return whether ``e`` raises no error if the guards are true, and add the guards of ``e``."""

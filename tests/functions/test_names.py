@@ -26,7 +26,7 @@ NAMES = (set(OPERATORS) | set(FUNCTIONS)) - ALSO_WORDS
 # Literals that name something else than a function.
 WORDS = {
     "cli/options.py": {"sign"},  # a group of a regular expression
-    "demo/flights.py": {"minute"},  # a column
+    "cli/demo/flights.py": {"minute"},  # a column
     "multi/explain.py": {"hash"},  # a way to divide rows among workers, here and below
     "operator/explaining/condition.py": {"least"},  # a way to pick one match, here and below
     "operator/explaining/wording.py": {"and", "or", "div"},  # words of a sentence, and a symbol

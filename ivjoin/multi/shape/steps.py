@@ -16,10 +16,10 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
+from ivjoin.conditions.strictness import skips_nulls
 from ivjoin.expr import build, ops
 from ivjoin.expr.nodes import LEFT, RIGHT, Node, columns_of, make, rewrite
 from ivjoin.multi.spec import MultiSpec, Part
-from ivjoin.plan.derived.certain import skips_nulls
 from ivjoin.plan.spec import JoinSpec
 from ivjoin.separation.separate import Separation, separate
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from ivjoin.arguments import one_of
 from ivjoin.conditions.read.fluent import Expr, left, lit, right, when
 from ivjoin.errors import ColumnError, ConditionError, came
 from ivjoin.expr import build
-from ivjoin.expr.arguments import one_of
 from ivjoin.expr.literals import seconds_of
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import has_ordinal

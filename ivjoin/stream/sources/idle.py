@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from ivjoin.arguments import one_of
 from ivjoin.errors import OptionError, came
-from ivjoin.expr.arguments import one_of
 from ivjoin.expr.ordinal import python_value
 from ivjoin.frontier.durations import EXAMPLES, seconds_of_text
 from ivjoin.operator.operator import SymmetricHashJoin

@@ -17,13 +17,13 @@ from ivjoin.expr.timezones import zone_of_call
 from ivjoin.frontier.late import late_rule
 from ivjoin.multi.question import MOST_INPUTS
 from ivjoin.operator.memory.budget import budget_of
-from ivjoin.query.projected import Projection
-from ivjoin.query.resolved import Resolved, Step, sides
 from ivjoin.stream.after.inputs import renamed
 from ivjoin.stream.after.wrapped import WrappedStream
 from ivjoin.stream.asof import asof_join
 from ivjoin.stream.many import join_many
 from ivjoin.stream.pull import band_join, stream_of
+from ivjoin.stream.query.projected import Projection
+from ivjoin.stream.query.resolved import Resolved, Step, sides
 from ivjoin.stream.sources.inputs import Source
 from ivjoin.stream.window.join import Finished, window_plan
 
