@@ -38,12 +38,12 @@ if TYPE_CHECKING:
     from ivjoin.operator.memory.budget import Shed, Spill
     from ivjoin.operator.operator import SymmetricHashJoin
     from ivjoin.plan.picking.choice import Pick
-    from ivjoin.query.many import multi_join
-    from ivjoin.query.sql import sql
     from ivjoin.stream.asof import asof_join
     from ivjoin.stream.explaining import explain
     from ivjoin.stream.join_stream import JoinStream
     from ivjoin.stream.pull import band_join
+    from ivjoin.stream.query.many import multi_join
+    from ivjoin.stream.query.sql import sql
     from ivjoin.stream.window.join import window_join
 
 __version__ = "0.1.0"
@@ -66,11 +66,11 @@ _LAZY = {
     "explain": "ivjoin.stream.explaining",
     "json": "ivjoin.files.declared",
     "left": "ivjoin.conditions.read.fluent",
-    "multi_join": "ivjoin.query.many",
+    "multi_join": "ivjoin.stream.query.many",
     "lit": "ivjoin.conditions.read.fluent",
     "prune_row_groups": "ivjoin.files.row_groups",
     "right": "ivjoin.conditions.read.fluent",
-    "sql": "ivjoin.query.sql",
+    "sql": "ivjoin.stream.query.sql",
     "window_join": "ivjoin.stream.window.join",
 }
 

@@ -78,7 +78,7 @@ def static(rows: int, seed: int = 1) -> list[Record]:
 
 def real(steps: int) -> list[Record]:
     """Joins on real keys: airports of departing and arriving flights, and hourly wind directions of two airports."""
-    from ivjoin.demo.flights import arrivals, departures, read_flights, read_weather, weather_by_time
+    from ivjoin.cli.demo.flights import arrivals, departures, read_flights, read_weather, weather_by_time
 
     flights = read_flights()
     weather = weather_by_time(read_weather()).select(["origin", "wind_dir"]).drop_null()

@@ -251,7 +251,7 @@ def _explain(options: argparse.Namespace) -> int:
 
 
 def _demo(options: argparse.Namespace) -> int:
-    from ivjoin.demo.run import run_demo
+    from ivjoin.cli.demo.run import run_demo
 
     if options.batch_size < 1:
         raise IvjoinError(f"--batch-size is {options.batch_size}; expected a whole number of rows, at least 1")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ivjoin.expr import ops
 from ivjoin.expr.nodes import Node, columns_of
 
 __all__ = ["describe"]
@@ -31,7 +32,7 @@ def describe(root: Node, probe: Probe, shown: Callable[[Node], str]) -> str:
 
 def _guilty(node: Node, probe: Probe) -> Node | None:
     """Return the argument whose error the node passes on."""
-    if node.op != "case":
+    if node.op != ops.CASE:
         return next((a for a in node.args if probe(a)[0]), None)
     for i in range(0, len(node.args) - 1, 2):
         errs, true = probe(node.args[i])
@@ -44,12 +45,12 @@ def _guilty(node: Node, probe: Probe) -> Node | None:
 
 def _what(node: Node, probe: Probe) -> str:
     op, t = node.op, node.type
-    if op == "cast":
+    if op == ops.CAST:
         short = t.kind == "timestamp" and t.unit == "ns" != node.args[0].type.unit
         return f"the value cannot be cast to {t}{_FARTHER.format('' if t.tz else '_NTZ') if short else ''}"
-    if op in ("div", "intdiv", "mod", "pmod") and probe(node.args[1])[1] == 0:
+    if op in (ops.DIV, ops.INTDIV, ops.MOD, ops.PMOD) and probe(node.args[1])[1] == 0:
         return "division by zero"
-    if op in ("like_column", "rlike_column"):
+    if op in (ops.LIKE_COLUMN, ops.RLIKE_COLUMN):
         return "a pattern that cannot be read"
     kind = {"int": "integer", "decimal": "decimal"}.get(t.kind, t.kind)
     return f"{kind} overflow"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ivjoin.expr import ops
 from ivjoin.expr.nodes import LEFT, RIGHT, Node, walk
 from ivjoin.expr.words import literal_text, quoted
 from ivjoin.functions.records.writing import ATOM, MUL, UNARY
@@ -30,7 +31,7 @@ def _text(n: Node, done: dict[Node, tuple[str, int]]) -> tuple[str, int]:
     if n.op == "literal":
         text = literal_text(n.params[0], n.type)
         return text, UNARY if text.startswith("-") else ATOM
-    if n.op == "cast" and n.type == n.args[0].type:
+    if n.op == ops.CAST and n.type == n.args[0].type:
         return done[n.args[0]]  # a conversion for a comparison: reading the text converts it again
     operator = operator_of(n)
     if operator is None:

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ivjoin.errors import SnapshotError, came
+from ivjoin.expr import ops
 from ivjoin.expr.nodes import Node, make, walk
 from ivjoin.expr.types import Type
 
@@ -33,7 +34,7 @@ def decode(data: Any) -> Node | None:
             if not isinstance(op, str) or any(isinstance(i, bool) or i < 0 for i in args):
                 raise ValueError(f"{came(op)} of {came(args)}")
             found, constants = tuple(nodes[i] for i in args), tuple(_unparam(p) for p in params)
-            if op == "in" and len(found) > 1:  # an older snapshot has the constants of the list as arguments
+            if op == ops.IN and len(found) > 1:  # an older snapshot has the constants of the list as arguments
                 found, constants = found[:1], tuple(_constant(n) for n in found[1:])
             nodes.append(make(op, found, constants, Type(**t)))
         return nodes[-1]

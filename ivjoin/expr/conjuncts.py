@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ivjoin.expr import ops
 from ivjoin.expr.nodes import NEGATED, Node, make
 from ivjoin.expr.types import BOOL
 
@@ -15,27 +16,27 @@ def is_literal(n: Node, value: object) -> bool:
 
 def _negation(n: Node) -> Node:
     """Return NOT n with the negation at the leaves, with the same three-valued result and errors."""
-    if n.op == "not":
+    if n.op == ops.NOT:
         return n.args[0]
     if n.op in NEGATED:
         # Spark's order is total (NaN is greatest and equal to itself), so this is also true for floats.
         return make(NEGATED[n.op], n.args, (), BOOL)
-    if n.op in ("and", "or"):
-        negated = tuple(make("not", (a,), (), BOOL) for a in n.args)
-        return make("or" if n.op == "and" else "and", negated, (), BOOL)
+    if n.op in (ops.AND, ops.OR):
+        negated = tuple(make(ops.NOT, (a,), (), BOOL) for a in n.args)
+        return make(ops.OR if n.op == ops.AND else ops.AND, negated, (), BOOL)
     if n.op == "literal" and n.type == BOOL and n.params[0] is not None:
         return make("literal", (), (not n.params[0],), BOOL)
-    return make("not", (n,), (), BOOL)
+    return make(ops.NOT, (n,), (), BOOL)
 
 
 def _simpler(n: Node) -> Node:
     """Return ``n`` in a simpler form that is TRUE, and raises errors, for the same pairs; FALSE and NULL may differ."""
     while True:
-        if n.op == "not":
+        if n.op == ops.NOT:
             new = _negation(n.args[0])
-        elif n.op == "coalesce" and len(n.args) == 2 and is_literal(n.args[1], False):
+        elif n.op == ops.COALESCE and len(n.args) == 2 and is_literal(n.args[1], False):
             new = n.args[0]
-        elif n.op in ("eq", "eq_null_safe"):
+        elif n.op in (ops.EQ, ops.EQ_NULL_SAFE):
             a, b = n.args
             if is_literal(a, True) or is_literal(a, False):
                 a, b = b, a
@@ -43,7 +44,7 @@ def _simpler(n: Node) -> Node:
                 new = a
             elif is_literal(b, False):
                 # NULL = FALSE is NULL and NULL <=> FALSE is FALSE: neither is TRUE, as NOT NULL is not.
-                new = make("not", (a,), (), BOOL)
+                new = make(ops.NOT, (a,), (), BOOL)
             else:
                 return n
         else:
@@ -68,4 +69,4 @@ def flattened(op: str, root: Node) -> list[Node]:
 
 def conjuncts_of(condition: Node | None) -> list[Node]:
     """Return the conjuncts of a condition in source order, with NOT pushed down to the leaves."""
-    return [] if condition is None else flattened("and", condition)
+    return [] if condition is None else flattened(ops.AND, condition)

@@ -64,6 +64,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+from ivjoin.expr import ops
 from ivjoin.expr.types import Type
 
 __all__ = [
@@ -75,11 +76,12 @@ LEFT: Final = "left"
 RIGHT: Final = "right"
 #: The comparison with its arguments exchanged.
 FLIPPED: Final = {
-    "lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "eq_null_safe": "eq_null_safe", "ne": "ne",
+    ops.LT: ops.GT, ops.LE: ops.GE, ops.GT: ops.LT, ops.GE: ops.LE, ops.EQ: ops.EQ, ops.NE: ops.NE,
+    ops.EQ_NULL_SAFE: ops.EQ_NULL_SAFE,
 }  # fmt: skip
 COMPARISONS: Final = frozenset(FLIPPED)
 #: The comparison that is TRUE where this one is FALSE.
-NEGATED: Final = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": "eq"}
+NEGATED: Final = {ops.LT: ops.GE, ops.LE: ops.GT, ops.GT: ops.LE, ops.GE: ops.LT, ops.EQ: ops.NE, ops.NE: ops.EQ}
 
 # ``ivjoin.conditions`` replaces it: it knows how every function is written, and imports this module.
 to_text: Callable[[Any], str] = object.__repr__
@@ -143,7 +145,7 @@ def is_met(n: Node) -> bool:
     A coarse value past the finer unit's range becomes the end of that range. A fine value at an end becomes the value
     next to it, which no coarse value has. So each comparison gives the result for the instants, without overflow.
     """
-    return n.op == "cast" and len(n.params) > 2
+    return n.op == ops.CAST and len(n.params) > 2
 
 
 def walk(*roots: Node) -> Iterator[Node]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ivjoin.errors import ConditionError
+from ivjoin.expr import ops
 from ivjoin.expr.literals import zone_named
 from ivjoin.expr.nodes import Node, columns_of, walk
 
@@ -33,7 +34,7 @@ def refuse_mixed(a: Node, b: Node, zone: str) -> None:
     if not mixed or not isinstance(zone, UnstatedZone):
         return
     sides = [
-        [c for c in walk(n) if c.op in ("column", "field") and c.type.kind == "timestamp"
+        [c for c in walk(n) if c.op in ("column", ops.FIELD) and c.type.kind == "timestamp"
          and bool(c.type.tz) == bool(n.type.tz)] for n in (a, b)
     ]
     if not all(sides):
@@ -53,7 +54,7 @@ def read_in_utc(roots: Iterable[Node]) -> tuple[Node, str] | None:
         t = n.args[0].type if n.args else None
         if t is None or t.kind != "timestamp" or not t.tz or t.tz in _UTC:
             continue
-        to_local = n.op == "cast" and (n.type.kind in ("date", "string") or (n.type.kind == t.kind and not n.type.tz))
-        if (to_local or n.op in ("date_trunc", "extract", "trunc_date")) and columns_of(n):
+        to_local = n.op == ops.CAST and (n.type.kind in ("date", "string") or (n.type.kind == t.kind and not n.type.tz))
+        if (to_local or n.op in (ops.DATE_TRUNC, ops.EXTRACT, ops.TRUNC_DATE)) and columns_of(n):
             return n, t.tz
     return None

@@ -15,10 +15,10 @@ import numpy as np
 from ivjoin.conditions.evaluate import evaluate, no_column
 from ivjoin.errors import IvjoinError, OrderError, came
 from ivjoin.expr import build
-from ivjoin.expr.durations import EXAMPLES, seconds_of_text
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import NAN_ORDINAL, has_ordinal, ordinal_of, value_of
 from ivjoin.expr.types import TICKS_PER_SECOND, Type
+from ivjoin.frontier.durations import EXAMPLES, seconds_of_text
 from ivjoin.frontier.slack import slack_of_text
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from ivjoin.errors import OrderError, came
-from ivjoin.expr.durations import EXAMPLES, at_least, seconds_of_text
 from ivjoin.expr.ordinal import ordinals
 from ivjoin.expr.types import FLOAT64, TICKS_PER_SECOND, Type
+from ivjoin.frontier.durations import EXAMPLES, at_least, seconds_of_text
 from ivjoin.shj.registers import I64_MAX, I64_MIN
 
 __all__ = ["as_double", "doubles_below", "exactly_below", "slack_of_text", "slack_ticks", "ticks_below"]

@@ -15,8 +15,8 @@ from ivjoin.functions.records.record import Absent, Call, Meaning, Operator
 from ivjoin.functions.values import clocks, nested, patterns, spans, texts, times
 
 __all__ = [
-    "FAMILIES", "FUNCTIONS", "OPERATORS", "direction_of", "kind_of", "linear_of", "meaning_of", "never_errs",
-    "operator_of", "passes_null",
+    "FAMILIES", "FUNCTIONS", "OPERATORS", "direction_of", "is_lazy", "kind_of", "linear_of", "meaning_of", "never_errs",
+    "operator_of", "passes_nan", "passes_null", "skips_null",
 ]  # fmt: skip
 
 FAMILIES: Final = {
@@ -67,6 +67,24 @@ def passes_null(node: Node) -> bool:
     """Return whether the node is NULL exactly where an argument is, and has an error where one has."""
     operator = operator_of(node)
     return operator is not None and operator.passes_null(node)
+
+
+def passes_nan(node: Node) -> bool:
+    """Return whether the node is NaN or NULL, or has an error, where an argument is NaN or NULL."""
+    operator = operator_of(node)
+    return operator is not None and operator.passes_nan(node)
+
+
+def skips_null(node: Node) -> bool:
+    """Return whether the node is NULL only where all arguments are."""
+    operator = operator_of(node)
+    return operator is not None and operator.skips_null
+
+
+def is_lazy(node: Node) -> bool:
+    """Return whether the node may evaluate its first argument alone."""
+    operator = operator_of(node)
+    return operator is not None and operator.lazy
 
 
 def direction_of(node: Node) -> DirectionRule | None:

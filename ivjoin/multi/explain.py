@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from ivjoin.conditions.strictness import skips_nulls
 from ivjoin.expr.nodes import Node, columns_of
 from ivjoin.expr.ordinal import has_ordinal
 from ivjoin.frontier.tracking import Frontier, OrderTracker
@@ -15,7 +16,7 @@ from ivjoin.operator.explaining.explain import interval_text, typical
 from ivjoin.operator.explaining.picture import Explanation
 from ivjoin.operator.explaining.wording import listed, said
 from ivjoin.plan.cache import plan_of
-from ivjoin.plan.derived.certain import domain_of, skips_nulls, there
+from ivjoin.plan.derived.certain import domain_of, there
 
 __all__ = ["explained"]
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from ivjoin.arguments import known_options
 from ivjoin.errors import IvjoinError, MemoryLimitError, ProtocolError
-from ivjoin.expr.arguments import known_options
 from ivjoin.frontier.late import OnLate, late_rule
 from ivjoin.metrics import MultiJoinMetrics
 from ivjoin.multi.across import Across

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import inf
 
+from ivjoin.expr import ops
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import has_ordinal
 from ivjoin.frontier.order import ordinal_range
@@ -126,7 +127,7 @@ _RISING = frozenset({"int", "decimal", "float", "date", "timestamp"})
 
 
 def _column(node: Node) -> Node | None:
-    while node.op == "cast" and {node.type.kind, node.args[0].type.kind} <= _RISING:
+    while node.op == ops.CAST and {node.type.kind, node.args[0].type.kind} <= _RISING:
         node = node.args[0]
     return node if node.op == "column" and has_ordinal(node.type) else None
 

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pyarrow as pa
 
 from ivjoin import conditions, expr
+from ivjoin.arguments import MOST_ROWS, one_of, whole_number
 from ivjoin.conditions.evaluate import check_supported
 from ivjoin.conditions.saved import check_expressions, damaged, flag
 from ivjoin.errors import ConditionError, IvjoinError, OptionError, OrderError, ProtocolError, SchemaError, came
-from ivjoin.expr.arguments import MOST_ROWS, one_of, whole_number
+from ivjoin.expr import ops
 from ivjoin.expr.nodes import COMPARISONS, Node
 from ivjoin.expr.scope import nearest
 from ivjoin.expr.timezones import zone_of_call
@@ -215,7 +216,7 @@ def _is_never_true(node: Node) -> bool:
     if node.op == "literal":
         return node.params[0] is not True
     nulls = (a.op == "literal" and a.params[0] is None for a in node.args)
-    return node.op in COMPARISONS - {"eq_null_safe"} and any(nulls)
+    return node.op in COMPARISONS - {ops.EQ_NULL_SAFE} and any(nulls)
 
 
 def components(aliases: Sequence[str], links: Iterable[frozenset[str]]) -> list[list[str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ivjoin.expr import ops
 from ivjoin.expr.nodes import Node
 from ivjoin.multi.shape.steps import equal_classes
 from ivjoin.multi.spec import MultiSpec
@@ -61,7 +62,7 @@ def skewed_names(spec: MultiSpec, skewed: object) -> frozenset[str | tuple[str, 
         f"{a}.{column.params[1].removeprefix(f'{a}_')}": (a, n)
         for n, own in named.items() for a, node in own.items()
         # an integer of another width is widened to the common type
-        if (column := node.args[0] if node.op == "cast" else node).op == "column"
+        if (column := node.args[0] if node.op == ops.CAST else node).op == "column"
     }
     out: set[str | tuple[str, str]] = set()
     for item in skewed:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
 
+from ivjoin.arguments import known_options
 from ivjoin.errors import EvaluationError, LateRowError, ProtocolError, SchemaError
-from ivjoin.expr.arguments import known_options
 from ivjoin.frontier.late import OnLate, late_rule
 from ivjoin.metrics import JoinMetrics
 from ivjoin.operator import snapshot

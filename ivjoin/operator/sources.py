@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from ivjoin.expr import ops
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import has_ordinal, ordinal_of
 from ivjoin.frontier.tracking import Frontier
@@ -46,7 +47,7 @@ class SideSources:
 
 def column_of(node: Node) -> Node | None:
     """Return the column that an expression is or widens by integer casts, so that both have equal ordinals."""
-    while node.op == "cast":
+    while node.op == ops.CAST:
         (inner,) = node.args
         if not (node.type.kind == inner.type.kind == "int"):
             return None
@@ -189,7 +190,7 @@ def _column(schema: pa.Schema, node: Node) -> tuple[int, int] | None:
     return None if code is None else (index, code)
 
 
-_ARITHMETIC = {"add": at.PLUS, "sub": at.MINUS, "mul": at.TIMES}
+_ARITHMETIC = {ops.ADD: at.PLUS, ops.SUB: at.MINUS, ops.MUL: at.TIMES}
 _AS_DOUBLES = {at.F64, at.F32, at.I32, at.I64}
 
 
@@ -206,7 +207,7 @@ def _double(schema: pa.Schema, node: Node) -> tuple[int, int, int, int, int, int
     if node.op not in _ARITHMETIC or len(node.args) != 2 or any(a.type != node.type for a in node.args):
         return None
     a, b = node.args
-    if a.op == "literal" and node.op != "sub":
+    if a.op == "literal" and node.op != ops.SUB:
         a, b = b, a
     first = _as_double(schema, a)
     if first is None:
@@ -219,7 +220,7 @@ def _double(schema: pa.Schema, node: Node) -> tuple[int, int, int, int, int, int
 
 def _as_double(schema: pa.Schema, node: Node) -> tuple[int, int] | None:
     """Return a column of doubles, or a column of floats or integers that is cast to doubles."""
-    if node.op == "cast" and node.type.kind == "float" and node.type.bits == 64:
+    if node.op == ops.CAST and node.type.kind == "float" and node.type.bits == 64:
         node = node.args[0]
         if node.type.kind not in ("int", "float"):
             return None

@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from ivjoin.arguments import text
 from ivjoin.errors import ColumnError, OptionError, SchemaError, UnsupportedError, came
-from ivjoin.expr.arguments import text
 from ivjoin.expr.build.casting import cast
 from ivjoin.expr.codec import decode, encode
 from ivjoin.expr.nodes import Node

@@ -9,6 +9,7 @@ from functools import partial
 import pyarrow as pa
 
 from ivjoin.conditions.evaluate import check_supported
+from ivjoin.conditions.strictness import skips_nulls
 from ivjoin.errors import ConditionError, UnsupportedError
 from ivjoin.expr import build
 from ivjoin.expr.conjuncts import conjuncts_of
@@ -20,7 +21,7 @@ from ivjoin.outer.emit import OutputField
 from ivjoin.outer.fields import output_fields
 from ivjoin.outer.jointype import join_type
 from ivjoin.plan.aggregates import check_previous, result_schema
-from ivjoin.plan.derived.certain import certain, skips_nulls
+from ivjoin.plan.derived.certain import certain
 from ivjoin.plan.derived.inner_bounds import inner_bounds
 from ivjoin.plan.derived.residual_checks import bands_say_all, check_table, keep_checked
 from ivjoin.plan.join_plan import JoinPlan, SidePlan, band_table, seen_from

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 import pyarrow as pa
 
 from ivjoin import conditions, expr
+from ivjoin.arguments import MOST_ROWS, one_of, text, warn_caller, whole_number
 from ivjoin.conditions.evaluate import check_supported
 from ivjoin.errors import ColumnError, ConditionError, OrderError, SchemaError, TimezoneWarning, came
 from ivjoin.expr import build
-from ivjoin.expr.arguments import MOST_ROWS, one_of, text, warn_caller, whole_number
 from ivjoin.expr.nodes import Node, columns_of
 from ivjoin.expr.ordinal import has_ordinal
 from ivjoin.expr.timezones import read_in_utc, refuse_mixed, zone_of_call

@@ -10,6 +10,7 @@ import math
 
 import numpy as np
 
+from ivjoin.expr import ops
 from ivjoin.expr.nodes import Node, walk
 from ivjoin.plan.join_plan import JoinPlan, SidePlan, of_plan
 from ivjoin.separation.separate import Separation
@@ -47,17 +48,17 @@ def leave_sums(side: SidePlan, sep: Separation) -> None:
 
 def sum_of(node: Node) -> tuple[Node, float] | None:
     """Return the base and the finite number of a sum of doubles."""
-    if not (node.op in ("add", "sub") and node.type.kind == "float" and node.type.bits == 64):
+    if not (node.op in (ops.ADD, ops.SUB) and node.type.kind == "float" and node.type.bits == 64):
         return None
     a, b = node.args
-    if a.op == "literal" and node.op == "add":
+    if a.op == "literal" and node.op == ops.ADD:
         a, b = b, a
     if a.op == "literal" or b.op != "literal" or not (a.type == b.type == node.type):
         return None
     number = b.params[0]
     if not isinstance(number, float) or not math.isfinite(number):
         return None
-    return a, -number if node.op == "sub" else number
+    return a, -number if node.op == ops.SUB else number
 
 
 @of_plan

@@ -17,8 +17,8 @@ from typing import Any
 import pyarrow as pa
 
 from ivjoin import conditions, expr
+from ivjoin.arguments import text, whole_number
 from ivjoin.errors import ConditionError, UnsupportedError, came
-from ivjoin.expr.arguments import text, whole_number
 from ivjoin.expr.literals import literal, physical, seconds_of, zone_named
 from ivjoin.expr.nodes import LEFT, Node, columns_of, make, walk
 from ivjoin.expr.types import TICKS_PER_SECOND, Type, named, to_arrow

@@ -10,6 +10,7 @@ import enum
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ivjoin.expr import ops
 from ivjoin.expr.nodes import COMPARISONS, Node, walk
 from ivjoin.functions.rules.domain import Dom, is_void, met, of_literal, top, united
 from ivjoin.functions.rules.rule import Rule
@@ -82,7 +83,7 @@ class Propagator:
                 for j in e.atoms:
                     if i not in parents[j]:
                         parents[j].append(i)
-                strict[i] = (*strict[i], *(j for j in e.atoms if nodes[j].op == "mod"))
+                strict[i] = (*strict[i], *(j for j in e.atoms if nodes[j].op == ops.MOD))
         below: list[list[int]] = [[] for _ in nodes]
         for j, users in enumerate(parents):
             for i in users:

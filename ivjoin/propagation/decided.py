@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from ivjoin.expr import ops
 from ivjoin.expr.nodes import Node
 from ivjoin.functions.rules.domain import NULL
 
@@ -31,10 +32,10 @@ def openings(nodes: Sequence[Node], at: Sequence[tuple[int, ...]]) -> dict[int, 
     for i, n in enumerate(nodes):
         if not n.type.is_discrete:
             continue
-        if n.op == "abs":
+        if n.op == ops.ABS:
             out[i] = Opening(((at[i][0], 1), (at[i][0], -1)), _sign_of(at[i][0]))
-        elif n.op in ("least", "greatest") and len(n.args) <= 4:
-            out[i] = Opening(tuple((j, 1) for j in at[i]), _order_of(at[i], n.op == "greatest"))
+        elif n.op in (ops.LEAST, ops.GREATEST) and len(n.args) <= 4:
+            out[i] = Opening(tuple((j, 1) for j in at[i]), _order_of(at[i], n.op == ops.GREATEST))
     return out
 
 

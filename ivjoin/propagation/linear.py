@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from math import gcd
 from typing import Any, NamedTuple
 
-from ivjoin.expr.nodes import Node, make
+from ivjoin.expr import ops
+from ivjoin.expr.nodes import NEGATED, Node, make
 from ivjoin.functions.records.linear import Sum, plus
 from ivjoin.functions.rules.state import State
 from ivjoin.functions.table import linear_of
@@ -55,10 +56,10 @@ def remainders(nodes: Sequence[Node], known: Sequence[Sum | None]) -> dict[int, 
     """Return for each atom ``x div k`` with a constant k: the atom x, k, and the node ``x % k``."""
     out = {}
     for i, n in enumerate(nodes):
-        if n.op == "intdiv" and n.type.kind == n.args[0].type.kind == "int" and n.args[1].op == "literal":
+        if n.op == ops.INTDIV and n.type.kind == n.args[0].type.kind == "int" and n.args[1].op == "literal":
             x, k = known[nodes.index(n.args[0])], n.args[1].params[0]
             if k and x is not None and not x.constant and list(x.terms.values()) == [1]:
-                out[i] = next(iter(x.terms)), k, make("mod", n.args, (), n.args[0].type)
+                out[i] = next(iter(x.terms)), k, make(ops.MOD, n.args, (), n.args[0].type)
     return out
 
 
@@ -110,7 +111,7 @@ def equation(i: int, n: Node, at: tuple[int, ...], known: Forms, used: bool) -> 
     ``used``: the node is an argument of a node that is not linear.
     """
     d: Sum | None
-    if n.op in ("lt", "le", "gt", "ge", "eq", "ne"):
+    if n.op in NEGATED:
         a, b = known.sums[at[0]], known.sums[at[1]]
         if a is None or b is None or n.args[0].type.scale != n.args[1].type.scale:
             return None
@@ -128,7 +129,7 @@ def equation(i: int, n: Node, at: tuple[int, ...], known: Forms, used: bool) -> 
 def _closed_both(i: int, op: str, d: Sum, known: Forms) -> Equation | None:
     """Return the equation of a form, and in a comparison also of the form without quotients."""
     plain = _closed(i, op, _with_remainders(d, known.remainders))
-    if op not in ("lt", "le", "gt", "ge", "eq", "ne"):
+    if op not in NEGATED:
         return plain
     other = _without_quotients(_with_remainders(d, known.remainders), known.remainders)
     return plain if other is None else joined(plain, _closed(i, op, other))
@@ -136,7 +137,7 @@ def _closed_both(i: int, op: str, d: Sum, known: Forms) -> Equation | None:
 
 def _closed(i: int, op: str, d: Sum) -> Equation | None:
     """Return the equation of a form, if it finds more than the operators."""
-    if op not in ("lt", "le", "gt", "ge", "eq", "ne"):
+    if op not in NEGATED:
         return value(i, d) if d.repeats else None
     g = gcd(*d.terms.values()) if d.terms else 0
     if not d.repeats and (len(d.terms) < 2 or g <= 1):

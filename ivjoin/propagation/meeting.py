@@ -9,14 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from math import gcd
 
+from ivjoin.expr import ops
 from ivjoin.expr.nodes import NEGATED, Node
 from ivjoin.functions.records.linear import Sum, plus
 
 __all__ = ["contradict"]
-
-_ENDS: dict[str, tuple[int | None, int | None]] = {
-    "lt": (None, -1), "le": (None, 0), "gt": (1, None), "ge": (0, None), "eq": (0, 0),
-}  # fmt: skip
 
 
 def contradict(
@@ -28,10 +25,10 @@ def contradict(
     while stack:
         i, true = stack.pop()
         n = nodes[i]
-        if n.op == "not" or n.op == ("and" if true else "or"):
-            stack.extend((j, true != (n.op == "not")) for j in at[i])
+        if n.op == ops.NOT or n.op == (ops.AND if true else ops.OR):
+            stack.extend((j, true != (n.op == ops.NOT)) for j in at[i])
             continue
-        low, high = _ENDS.get(n.op if true else NEGATED.get(n.op, ""), (None, None))
+        low, high = ops.difference(n.op if true else NEGATED.get(n.op, ""), 1)
         if low is None and high is None:
             continue
         a, b = (sums[j] for j in at[i])

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import ceil, floor, inf, isqrt, nextafter, sqrt
 from typing import Any
 
+from ivjoin.expr import ops
 from ivjoin.expr.nodes import NEGATED, Node
 from ivjoin.expr.polynomial import Polynomial, divided, plus, times
 from ivjoin.functions.rules.domain import NAN, NULL
@@ -90,16 +91,15 @@ def _comparison(
         if mask not in (T, F):
             return
         true = op if mask == T else NEGATED[op]
-        if true == "ne":
+        if true == ops.NE:
             return
         e: Any = 0
         if error is not None:
             e = error(s.D)
             if e == inf:
                 return
-        solver.solve(s, {
-            "le": (None, e), "lt": (None, e - step), "ge": (-e, None), "gt": (step - e, None), "eq": (-e, e),
-        }[true])  # fmt: skip
+        low, high = ops.difference(true, step)
+        solver.solve(s, (None if low is None else low - e, None if high is None else high + e))
 
     return Equation(solver.atoms, _silent, backward)
 

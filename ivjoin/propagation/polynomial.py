@@ -13,6 +13,7 @@ from fractions import Fraction
 from math import inf, isfinite
 from typing import Any, NamedTuple
 
+from ivjoin.expr import ops
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.polynomial import Polynomial, plus, scaled, times
 from ivjoin.functions.records.linear import cast_factor, is_exact_product, is_exact_sum
@@ -109,16 +110,16 @@ def _of_whole(n: Node, args: list[Normal]) -> Polynomial | None:
     op, a = n.op, args[0].terms
     if not all(x.type.is_discrete for x in n.args):
         return None
-    if op in ("add", "sub") and is_exact_sum(n):
-        return plus(a, args[1].terms, 1 if op == "add" else -1)
-    if op == "neg":
+    if op in (ops.ADD, ops.SUB) and is_exact_sum(n):
+        return plus(a, args[1].terms, 1 if op == ops.ADD else -1)
+    if op == ops.NEG:
         return scaled(a, -1)
-    if op == "mul" and is_exact_product(n):
+    if op == ops.MUL and is_exact_product(n):
         return times(a, args[1].terms)
-    if op == "cast":
+    if op == ops.CAST:
         factor = cast_factor(n)
         return None if factor is None else scaled(a, factor)
-    if op in ("least", "greatest", "coalesce") and len(set(n.args)) == 1:
+    if op in (ops.LEAST, ops.GREATEST, ops.COALESCE) and len(set(n.args)) == 1:
         return a
     return None
 
@@ -126,21 +127,21 @@ def _of_whole(n: Node, args: list[Normal]) -> Polynomial | None:
 def _of_float(n: Node, i: int, at: tuple[int, ...], args: list[Normal]) -> tuple[Polynomial, Step] | None:
     """Return the terms and the rounding steps."""
     op, a, unit = n.op, args[0].terms, _UNIT[32 if n.type.bits == 32 else 64]
-    if op == "neg":
+    if op == ops.NEG:
         return scaled(a, -1), Step(i, "scale", at, 1.0, (0.0, 0.0))
-    if op in ("add", "sub"):
-        return plus(a, args[1].terms, 1 if op == "add" else -1), Step(i, "add", at, 1.0, unit)
-    if op == "mul":
-        return times(a, args[1].terms), Step(i, "mul", at, 1.0, unit)
-    if op == "div" and set(args[1].terms) == {()}:
+    if op in (ops.ADD, ops.SUB):
+        return plus(a, args[1].terms, 1 if op == ops.ADD else -1), Step(i, ops.ADD, at, 1.0, unit)
+    if op == ops.MUL:
+        return times(a, args[1].terms), Step(i, ops.MUL, at, 1.0, unit)
+    if op == ops.DIV and set(args[1].terms) == {()}:
         c = 1 / Fraction(args[1].terms[()])
         if abs(c) > 10**300:
             return None
         return scaled(a, c), Step(i, "scale", at[:1], abs(float(c)) * 1.0000001, unit)
-    if op == "pow" and args[1].terms == {(): 2}:
+    if op == ops.POW and args[1].terms == {(): 2}:
         # Not every library rounds a power correctly.
-        return times(a, a), Step(i, "mul", (at[0], at[0]), 1.0, (unit[0] * 16, unit[1] * 16))
-    if op == "cast" and n.args[0].type.kind in ("int", "decimal", "float"):
+        return times(a, a), Step(i, ops.MUL, (at[0], at[0]), 1.0, (unit[0] * 16, unit[1] * 16))
+    if op == ops.CAST and n.args[0].type.kind in ("int", "decimal", "float"):
         scale = 10 ** n.args[0].type.scale if n.args[0].type.kind == "decimal" else 1
         return scaled(a, Fraction(1, scale)), Step(i, "scale", at, 1.0000001 / scale, (unit[0] * 4, unit[1] * 4))
     return None
@@ -156,11 +157,11 @@ def error_of(root: int, steps: Sequence[Step], D: Sequence[Any]) -> float:
         size = max(-lo, hi)
         kind, args = s.kind, s.args
         e = errors.get(args[0], 0.0)
-        if kind == "add":
+        if kind == ops.ADD:
             e += errors.get(args[1], 0.0)
         elif kind == "scale":
             e *= s.factor
-        elif kind == "mul":
+        elif kind == ops.MUL:
             f = errors.get(args[1], 0.0)
             x, y = D[args[0]], D[args[1]]
             e = max(-x[0], x[1]) * f + max(-y[0], y[1]) * e + e * f

@@ -5,6 +5,8 @@ from __future__ import annotations
 from math import gcd
 from typing import Any, NamedTuple
 
+from ivjoin.expr import ops
+from ivjoin.expr.nodes import NEGATED
 from ivjoin.functions.records.linear import Sum
 from ivjoin.functions.rules.domain import NULL, met
 from ivjoin.functions.rules.rule import Rule
@@ -114,10 +116,9 @@ def comparison(i: int, op: str, d: Sum) -> Equation:
     # g * sum + constant compares with 0 like the sum with these: sum <= most is "<= 0", sum >= least is ">= 0".
     most, least = -d.constant // g, -(d.constant // g)
     whole = most == least
-    bounds: dict[tuple[str, int], tuple[int | None, int | None]] = {
-        ("le", T): (None, most), ("le", F): (most + 1, None), ("ge", T): (least, None), ("ge", F): (None, least - 1),
-        ("lt", T): (None, least - 1), ("lt", F): (least, None), ("gt", T): (most + 1, None), ("gt", F): (None, most),
-        ("eq", T): (least, most), ("ne", F): (least, most),
+    bounds: dict[str, tuple[int | None, int | None]] = {
+        ops.LE: (None, most), ops.GE: (least, None), ops.LT: (None, least - 1), ops.GT: (most + 1, None),
+        ops.EQ: (least, most),
     }  # fmt: skip
 
     def forward(D: list[Any]) -> int | None:
@@ -125,25 +126,26 @@ def comparison(i: int, op: str, d: Sum) -> Equation:
         if found is None:
             return None
         low, high, _ = found
-        if op in ("eq", "ne"):
+        if op in (ops.EQ, ops.NE):
             equal = whole and low <= least <= high
             differ = not (low == high == least and whole)
-            true, false = (equal, differ) if op == "eq" else (differ, equal)
-        elif op in ("le", "gt"):
+            true, false = (equal, differ) if op == ops.EQ else (differ, equal)
+        elif op in (ops.LE, ops.GT):
             true, false = low <= most, high > most
-            if op == "gt":
+            if op == ops.GT:
                 true, false = false, true
         else:
             true, false = low < least, high >= least
-            if op == "ge":
+            if op == ops.GE:
                 true, false = false, true
         return N | (T if true else 0) | (F if false else 0)
 
     def backward(s: State) -> None:
         mask = s.D[i]
-        wanted = bounds.get((op, mask))
+        true = op if mask == T else NEGATED[op] if mask == F else ""
+        wanted = bounds.get(true)
         if wanted is None:
-            found = _range(s.D, terms) if (op, mask) in (("ne", T), ("eq", F)) else None
+            found = _range(s.D, terms) if true == ops.NE else None
             if found is not None and whole and found[0] == found[1] == least:
                 raise Infeasible
             return

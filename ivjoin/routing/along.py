@@ -13,8 +13,8 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
+from ivjoin.arguments import known_options
 from ivjoin.errors import OptionError, came
-from ivjoin.expr.arguments import known_options
 from ivjoin.routing.plan import RoutingPlan, side_number
 from ivjoin.routing.rows.arrays import Copies
 from ivjoin.routing.rows.reach import Axis

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from ivjoin.arguments import MOST_ROWS, one_of, text
 from ivjoin.conditions.saved import damaged, flag, whole, wholes
 from ivjoin.errors import OptionError, SnapshotError, came
-from ivjoin.expr.arguments import MOST_ROWS, one_of, text
 from ivjoin.plan.cache import planned
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.routing.plan import RoutingPlan

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from ivjoin.arguments import known_options, worker_count
 from ivjoin.errors import OptionError, came
-from ivjoin.expr.arguments import known_options, worker_count
 from ivjoin.plan.cache import planned
 from ivjoin.plan.spec import SIDES
 from ivjoin.routing.grids.grid_sizes import FREE, LEFT, RIGHT

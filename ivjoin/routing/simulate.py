@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ivjoin.arguments import known_options, worker_count
 from ivjoin.errors import OptionError, came
-from ivjoin.expr.arguments import known_options, worker_count
 from ivjoin.plan.spec import SIDES
 from ivjoin.routing.counting import count, groups
 from ivjoin.routing.loads import by_worker, heaviest_piece, indivisible

@@ -11,6 +11,7 @@ import operator
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from ivjoin.expr import build, ops
 from ivjoin.expr.conjuncts import flattened, is_literal
 from ivjoin.expr.nodes import COMPARISONS, Node, make
 from ivjoin.expr.ordinal import has_ordinal
@@ -26,7 +27,7 @@ __all__ = ["Branch", "alternatives_of", "compared_by_branch", "either", "hull", 
 
 _TRUE = make("literal", (), (True,), BOOL)
 _MOST_BRANCHES = 16
-_STRICT_COMPARISONS = COMPARISONS - {"eq_null_safe"}
+_STRICT_COMPARISONS = COMPARISONS - {ops.EQ_NULL_SAFE}
 
 @dataclass(frozen=True, slots=True)
 class Branch:
@@ -39,18 +40,18 @@ class Branch:
 
 def alternatives_of(forms: Forms, c: Node) -> list[Node] | None:
     """Return conditions, at least one TRUE whenever ``c`` is; None if ``c`` is not a choice."""
-    if c.op == "or":
-        return flattened("or", c)
-    if c.op == "case":
+    if c.op == ops.OR:
+        return flattened(ops.OR, c)
+    if c.op == ops.CASE:
         return _by_case(forms, c, lambda v: v)
-    if c.op == "coalesce":
+    if c.op == ops.COALESCE:
         return _by_coalesce(forms, c, lambda v: v)
     return None
 
 
 def compared_by_branch(forms: Forms, op: str, choice: Node, other: Node) -> list[Node] | None:
     """Return the alternatives of ``choice op other``, for a CASE or a COALESCE; None if they are too many."""
-    split = _by_case if choice.op == "case" else _by_coalesce
+    split = _by_case if choice.op == ops.CASE else _by_coalesce
     tests = split(forms, choice, lambda v: _compared(op, v, other))
     return tests if len(tests) <= _MOST_BRANCHES else None
 
@@ -84,12 +85,12 @@ def _null_cases(forms: Forms, e: Node) -> list[Node] | None:
     """Return conditions on one side, at least one TRUE whenever ``e`` is NULL; None if they are unknown."""
     if e.op == "literal":
         return [_TRUE] if e.params[0] is None else []
-    if e.op in ("is_null", "is_nan", "eq_null_safe"):
+    if e.op in (ops.IS_NULL, ops.IS_NAN, ops.EQ_NULL_SAFE):
         return []
     if forms.sides(e) != BOTH_SIDES:
-        return [make("is_null", (e,), (), BOOL)]
+        return [build.is_null(e)]
     # AND and OR are NULL only if an argument is.
-    if e.op not in ("and", "or") and not passes_null(e):
+    if e.op not in (ops.AND, ops.OR) and not passes_null(e):
         return None
     out: list[Node] = []
     for a in e.args:
@@ -102,10 +103,9 @@ def _null_cases(forms: Forms, e: Node) -> list[Node] | None:
 
 def _not_true(n: Node) -> Node:
     """Return a condition that is TRUE if ``n`` is FALSE or NULL."""
-    if n.op == "not" and n.args[0].op == "is_null":
+    if n.op == ops.NOT and n.args[0].op == ops.IS_NULL:
         return n.args[0]
-    known = n if n.op in ("is_null", "is_nan") else make("coalesce", (n, literal(False, BOOL)), (), BOOL)
-    return make("not", (known,), (), BOOL)
+    return build.not_(n if n.op in (ops.IS_NULL, ops.IS_NAN) else build.coalesce(n, literal(False, BOOL)))
 
 
 def _joined(parts: Iterable[Node]) -> Node:
@@ -114,7 +114,7 @@ def _joined(parts: Iterable[Node]) -> Node:
     for p in kept:
         if p.op == "literal":
             return p
-    return _TRUE if not kept else kept[0] if len(kept) == 1 else make("and", tuple(kept), (), BOOL)
+    return build.and_(*kept)
 
 
 def either(filters: Sequence[Node]) -> list[Node]:
@@ -122,7 +122,7 @@ def either(filters: Sequence[Node]) -> list[Node]:
     distinct = dict.fromkeys(filters)
     if any(_not_true(f) in distinct for f in distinct):
         return []
-    return [filters[0]] if len(distinct) == 1 else [make("or", tuple(filters), (), BOOL)]
+    return [build.or_(*distinct)]
 
 
 def _compared(op: str, a: Node, b: Node) -> Node:
@@ -139,7 +139,7 @@ def _compared(op: str, a: Node, b: Node) -> Node:
 def present_in(conjuncts: Iterable[Node]) -> set[Node]:
     """Return the nodes that are not NULL if every conjunct is TRUE."""
     out: set[Node] = set()
-    stack = [c.args[0].args[0] for c in conjuncts if c.op == "not" and c.args[0].op == "is_null"]
+    stack = [c.args[0].args[0] for c in conjuncts if c.op == ops.NOT and c.args[0].op == ops.IS_NULL]
     stack += [a for c in conjuncts if c.op in _STRICT_COMPARISONS for a in c.args]
     while stack:
         n = stack.pop()
@@ -186,7 +186,7 @@ def _passing(t: BandTerm, rest: Sequence[Branch], present: Container[Node]) -> l
     # A row of one side that passes also matches rows of the other side without a value there.
     for node, own, others in ((t.left, on_left, on_right), (t.right, on_right, on_left)):
         if others and node not in present and not any(_tells([c], node) for c in own):
-            own.append(make("is_null", (node,), (), BOOL))
+            own.append(build.is_null(node))
     out = []
     for top in (False, True):
         end = t.hi if top else t.lo
@@ -199,7 +199,7 @@ def _passing(t: BandTerm, rest: Sequence[Branch], present: Container[Node]) -> l
 
 def _tells(conjuncts: Sequence[Node], node: Node) -> bool:
     """Return whether a branch describes the rows without a value at a node."""
-    return any(c.op == "is_null" and c.args[0] is node for c in conjuncts)
+    return any(c.op == ops.IS_NULL and c.args[0] is node for c in conjuncts)
 
 
 def _ended(node: Node, conditions: Sequence[Node], top: bool) -> Node:
@@ -207,10 +207,9 @@ def _ended(node: Node, conditions: Sequence[Node], top: bool) -> Node:
     if not conditions:
         return node
     end = literal(_end(node.type, top), node.type)
-    if len(conditions) == 1 and conditions[0].op == "is_null" and conditions[0].args[0] is node:
-        return make("coalesce", (node, end), (), node.type)
-    whole = conditions[0] if len(conditions) == 1 else make("or", tuple(dict.fromkeys(conditions)), (), BOOL)
-    return make("case", (whole, end, node), (), node.type)
+    if len(conditions) == 1 and conditions[0].op == ops.IS_NULL and conditions[0].args[0] is node:
+        return build.coalesce(node, end)
+    return build.if_(build.or_(*dict.fromkeys(conditions)), end, node)
 
 
 def _end(t: Type, top: bool) -> float | int:

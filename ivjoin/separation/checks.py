@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
 from ivjoin.conditions.evaluate import evaluate, no_column
+from ivjoin.conditions.strictness import may_err
+from ivjoin.expr import build, ops
 from ivjoin.expr.nodes import COMPARISONS, FLIPPED, NEGATED, Node, make, walk
 from ivjoin.expr.ordinal import has_ordinal, ordinal_of
 from ivjoin.expr.terms import BandTerm
@@ -75,7 +77,7 @@ def checks_of(forms: Forms, conjuncts: Sequence[Node], exact: Callable[[Node], F
     try:
         decided = [c for c in conjuncts if not found.asks(found.next(c, TRUE, FALSE, FALSE))]
         # Conjuncts that raise no error and are not decided may come last.
-        late = [c for c in conjuncts if c not in decided and found.is_harmless(c)]
+        late = [c for c in conjuncts if c not in decided and not may_err(c)]
         arranged = [*(c for c in conjuncts if c not in late), *late]
         clean, unknown = TRUE, FALSE
         for c in reversed(arranged):
@@ -168,36 +170,36 @@ class _Checker:
         if not self._forms.sides(e):
             value = _constant(e)
             return ASK if value is _UNKNOWN else null if value is None else true if value else false
-        if e.op == "not":
+        if e.op == ops.NOT:
             return self.next(e.args[0], false, true, null)
-        if e.op == "and":
+        if e.op == ops.AND:
             clean, unknown = true, null
             for a in reversed(_flat(e)):
                 clean, unknown = self.next(a, clean, false, unknown), self.next(a, unknown, false, unknown)
             return clean
-        if e.op == "or":
+        if e.op == ops.OR:
             clean, unknown = false, null
             for a in reversed(_flat(e)):
                 clean, unknown = self.next(a, true, clean, unknown), self.next(a, true, unknown, unknown)
             return clean
-        if e.op == "case":
+        if e.op == ops.CASE:
             *branches, out = e.args
             at = self.next(out, true, false, null)
             for when, then in zip(branches[-2::-2], branches[-1::-2], strict=True):
                 at = self.next(when, self.next(then, true, false, null), at, at)
             return at
-        if e.op == "coalesce":
+        if e.op == ops.COALESCE:
             at = null
             for a in reversed(e.args):
                 at = self.next(a, true, false, at)
             return at
-        if e.op == "is_null" and e.args[0].type == BOOL and self._forms.sides(e) == BOTH_SIDES:
+        if e.op == ops.IS_NULL and e.args[0].type == BOOL and self._forms.sides(e) == BOTH_SIDES:
             return self.next(e.args[0], false, false, true)
-        if e.op == "in" and len(e.params) <= _MOST_ITEMS and has_ordinal(e.args[0].type):
+        if e.op == ops.IN and len(e.params) <= _MOST_ITEMS and has_ordinal(e.args[0].type):
             (x,) = e.args
             literals = (make("literal", (), (v,), x.type) for v in e.params)
-            tests = tuple(make("eq", (x, i), (), BOOL) for i in literals)
-            return self.next(tests[0] if len(tests) == 1 else make("or", tests, (), BOOL), true, false, null)
+            tests = build.or_(*(make(ops.EQ, (x, i), (), BOOL) for i in literals))
+            return self.next(tests, true, false, null)
         if self._forms.sides(e) == BOTH_SIDES:
             return self._both(e, true, false, null)
         return self._one_sided(e, true, false, null)
@@ -205,7 +207,7 @@ class _Checker:
     def _one_sided(self, e: Node, true: int, false: int, null: int) -> int:
         if not self._is_safe(e):
             return ASK
-        if e.op == "is_null" and has_ordinal(e.args[0].type):
+        if e.op == ops.IS_NULL and has_ordinal(e.args[0].type):
             return self._alone(e.args[0], None, None, false, false, true)
         if e.op in COMPARISONS:
             x, literal, op = *e.args, e.op
@@ -217,13 +219,14 @@ class _Checker:
 
     def _against(self, x: Node, op: str, literal: Node, true: int, false: int, null: int) -> int:
         if literal.params[0] is None:
-            return self._alone(x, None, None, false, false, true) if op == "eq_null_safe" else null
-        if op == "ne":
-            return self._against(x, "eq", literal, false, true, null)
+            return self._alone(x, None, None, false, false, true) if op == ops.EQ_NULL_SAFE else null
+        if op == ops.NE:
+            return self._against(x, ops.EQ, literal, false, true, null)
         at = ordinal_of(literal.params[0], x.type)
-        lo = {"ge": at, "gt": at + 1, "eq": at, "eq_null_safe": at}.get(op)
-        hi = {"le": at, "lt": at - 1, "eq": at, "eq_null_safe": at}.get(op)
-        return self._alone(x, lo, hi, true, false, false if op == "eq_null_safe" else null)
+        if op == ops.EQ_NULL_SAFE:
+            return self._alone(x, at, at, true, false, false)
+        lo, hi = ops.difference(op, 1)
+        return self._alone(x, None if lo is None else at + lo, None if hi is None else at + hi, true, false, null)
 
     def _alone(self, n: Node, lo: int | None, hi: int | None, *to: int) -> int:
         left, right = (n, None) if self._forms.sides(n) == LEFT_SIDE else (None, n)
@@ -232,23 +235,23 @@ class _Checker:
     def _both(self, e: Node, true: int, false: int, null: int) -> int:
         if e.op not in COMPARISONS:
             return self._unknown(e, true, false, null)
-        if e.op == "ne":
-            return self.next(make("eq", e.args, (), BOOL), false, true, null)
-        if e.op == "eq_null_safe":
+        if e.op == ops.NE:
+            return self.next(make(ops.EQ, e.args, (), BOOL), false, true, null)
+        if e.op == ops.EQ_NULL_SAFE:
             return self._null_safe(e, true, false, null)
         a, b = e.args
         if any(n.op == "literal" and n.params[0] is None for n in (a, b)):
             return null if self._is_safe(e) else ASK
-        if e.op == "eq" and b.op == "literal" and b.type == BOOL:
+        if e.op == ops.EQ and b.op == "literal" and b.type == BOOL:
             return self.next(a, *((true, false) if b.params[0] else (false, true)), null)
         for case, compared in ((a, lambda v: (v, b)), (b, lambda v: (a, v))):
-            if case.op == "case" and self._forms.sides(case) == BOTH_SIDES:
+            if case.op == ops.CASE and self._forms.sides(case) == BOTH_SIDES:
                 # A comparison with a CASE is a CASE of comparisons.
                 args = [make(e.op, compared(x), (), BOOL) if i % 2 else x for i, x in enumerate(case.args[:-1])]
                 last = make(e.op, compared(case.args[-1]), (), BOOL)
-                return self.next(make("case", (*args, last), (), BOOL), true, false, null)
+                return self.next(make(ops.CASE, (*args, last), (), BOOL), true, false, null)
         bands = self._meant(e)
-        if bands is None and e.op in ("gt", "ge", "lt", "le"):
+        if bands is None and e.op in (ops.GT, ops.GE, ops.LT, ops.LE):
             bands = self._meant(make(NEGATED[e.op], e.args, (), BOOL))
             true, false = false, true
         if bands is None:
@@ -272,7 +275,7 @@ class _Checker:
         return self._add(left, None, None, None, (present, present, absent))
 
     def _unknown(self, e: Node, true: int, false: int, null: int) -> int:
-        return true if true == false == null and self.is_harmless(e) else ASK
+        return true if true == false == null and not may_err(e) else ASK
 
     def _meant(self, e: Node) -> list[BandTerm] | None:
         """Return the bands that are equivalent to a comparison, or None."""
@@ -294,10 +297,6 @@ class _Checker:
         return found.bands
 
     # -- errors ------------------------------------------------------------------------------------------------------
-
-    def is_harmless(self, e: Node) -> bool:
-        """Return whether ``e`` cannot raise an error for any row."""
-        return all(never_errs(n) for n in walk(e))
 
     def _is_safe(self, e: Node) -> bool:
         """Return whether ``e`` raises no error if the guards are true, and add the guards of ``e``."""

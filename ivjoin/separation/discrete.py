@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
+from ivjoin.expr import ops
 from ivjoin.expr.nodes import FLIPPED, Node, is_met, walk
 from ivjoin.expr.terms import JoinKey
 from ivjoin.expr.types import Type
@@ -26,9 +27,9 @@ def linear_bands(forms: Forms, pool: SidePool, c: Node, op: str, a: Node, b: Nod
     d = in_months(fa.plus(fb, -1))
     if any(forms.sides(n) == 0 for n in d.terms):
         return found
-    signs = (1,) if op in ("le", "lt") else (-1,) if op in ("ge", "gt") else (1, -1)
+    signs = (1,) if op in (ops.LE, ops.LT) else (-1,) if op in (ops.GE, ops.GT) else (1, -1)
     # Both sides are multiples of the type's least step, so "less" is "less by a step".
-    gap = Fraction(op in ("lt", "gt")) / scale_of(a.type)
+    gap = Fraction(op in (ops.LT, ops.GT)) / scale_of(a.type)
     step = Form({}, gap, gap)
     results = [
         place(forms, pool, found, q, c)
@@ -42,7 +43,7 @@ def linear_bands(forms: Forms, pool: SidePool, c: Node, op: str, a: Node, b: Nod
     if d.exact and not any(forms.sides(n) == BOTH_SIDES for n in d.terms):
         if keyed:
             return _made_exact(found, [])
-        if op == "eq" and found.bands[0].lo == found.bands[0].hi == 0:
+        if op == ops.EQ and found.bands[0].lo == found.bands[0].hi == 0:
             # An equality that becomes one-sided by moving terms is a key too.
             found.keys.append(JoinKey(found.bands[0].left, found.bands[0].right, False))
         return _made_exact(found, forms.limits((a, b), covered))
@@ -62,10 +63,10 @@ def _is_square(forms: Forms, op: str, a: Node, b: Node) -> bool:
     """Return whether a constant bounds a square of whole numbers from above, so that its root is equivalent."""
     if a.op == "literal":
         a, b, op = b, a, FLIPPED[op]
-    if b.op != "literal" or a.op != "mul" or a.type.kind != "int":
+    if b.op != "literal" or a.op != ops.MUL or a.type.kind != "int":
         return False
     square = proportion(forms, a)
-    if square is None or op not in (("le", "lt") if square[1] > 0 else ("ge", "gt")):
+    if square is None or op not in ((ops.LE, ops.LT) if square[1] > 0 else (ops.GE, ops.GT)):
         return False
     form = square[0]
     whole = all(n.type.kind == "int" and k == int(k) for n, k in form.terms.items()) and form.lo == int(form.lo)
@@ -75,18 +76,18 @@ def _is_square(forms: Forms, op: str, a: Node, b: Node) -> bool:
 def _compared_form(forms: Forms, op: str, n: Node) -> Form | None:
     # A node with `is_met` moves values at or beyond the end of its unit's range. Its form is therefore not valid
     # under < and >; there the node itself is an atom.
-    return Form({n: 1}, 0, 0) if is_met(n) and op in ("lt", "gt") else forms.form(n)
+    return Form({n: 1}, 0, 0) if is_met(n) and op in (ops.LT, ops.GT) else forms.form(n)
 
 
 def _abs_argument(forms: Forms, op: str, a: Node, b: Node) -> tuple[Node, Node, Type] | None:
     """Return (m, other, type of the abs) if the comparison is ``abs(m) <= other`` and otherwise linear."""
-    if op in ("ge", "gt"):
+    if op in (ops.GE, ops.GT):
         a, b, op = b, a, FLIPPED[op]
-    if op not in ("le", "lt"):
+    if op not in (ops.LE, ops.LT):
         return None
-    while a.op == "cast" and a.args[0].type.is_discrete and _contains(a.type, a.args[0].type):
+    while a.op == ops.CAST and a.args[0].type.is_discrete and _contains(a.type, a.args[0].type):
         a = a.args[0]
-    if a.op != "abs":
+    if a.op != ops.ABS:
         return None
     for n in (a.args[0], b):
         form = forms.form(n)

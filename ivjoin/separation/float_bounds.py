@@ -6,10 +6,12 @@ Python's floats are the machine's doubles.
 from __future__ import annotations
 
 import math
+import operator
 from fractions import Fraction
 
 import numpy as np
 
+from ivjoin.expr import ops
 from ivjoin.expr.nodes import Node, make
 from ivjoin.expr.types import FLOAT64
 from ivjoin.separation.onesided import cast_to, literal
@@ -18,6 +20,9 @@ __all__ = [
     "arith", "beyond", "constant_of", "is_positive", "negated", "number", "plus_constant", "root", "shift",
     "shifted_image", "wide",
 ]  # fmt: skip
+
+
+_COMPUTED = {ops.ADD: operator.add, ops.SUB: operator.sub, ops.MUL: operator.mul, ops.DIV: operator.truediv}
 
 
 def constant_of(n: Node) -> float | None:
@@ -31,7 +36,7 @@ def number(x: float) -> Node:
 
 def negated(u: Node) -> Node:
     x = constant_of(u)
-    return number(-x) if x is not None else make("neg", (u,), (), FLOAT64)
+    return number(-x) if x is not None else make(ops.NEG, (u,), (), FLOAT64)
 
 
 def arith(op: str, u: Node, v: Node) -> Node:
@@ -39,10 +44,10 @@ def arith(op: str, u: Node, v: Node) -> Node:
     if x is not None and y is not None:
         with np.errstate(all="ignore"):
             a, b = np.float64(x), np.float64(y)
-            return number(float(a + b if op == "add" else a - b if op == "sub" else a * b if op == "mul" else a / b))
-    if op == "sub" and y is not None:
-        op, v = "add", number(-y)
-    if op in ("add", "mul") and x is not None:
+            return number(float(_COMPUTED[op](a, b)))
+    if op == ops.SUB and y is not None:
+        op, v = ops.ADD, number(-y)
+    if op in (ops.ADD, ops.MUL) and x is not None:
         # One form for a shifted expression, so that equal ones are one node.
         u, v = v, u
     return make(op, (u, v), (), FLOAT64)
@@ -55,13 +60,13 @@ def beyond(u: Node, up: bool, bits: int = 64) -> Node:
     if x is not None:
         return number(math.nextafter(x, to) if bits == 64 else _narrow_step(x, to))
     if bits == 64:
-        return make("next_up" if up else "next_down", (u,), (), FLOAT64)
+        return make(ops.NEXT_UP if up else ops.NEXT_DOWN, (u,), (), FLOAT64)
     if not up:
         return negated(beyond(negated(u), True, bits))
     # Farther than one float32 step at any magnitude, also for subnormals; the step from -inf is the least finite one.
-    step = arith("add", arith("mul", make("abs", (u,), (), FLOAT64), number(2.0**-22)), number(2.0**-148))
-    raised = make("next_up", (arith("add", u, step),), (), FLOAT64)
-    return make("greatest", (raised, number(-float(np.finfo(np.float32).max))), (), FLOAT64)
+    step = arith(ops.ADD, arith(ops.MUL, make(ops.ABS, (u,), (), FLOAT64), number(2.0**-22)), number(2.0**-148))
+    raised = make(ops.NEXT_UP, (arith(ops.ADD, u, step),), (), FLOAT64)
+    return make(ops.GREATEST, (raised, number(-float(np.finfo(np.float32).max))), (), FLOAT64)
 
 
 def _narrow_step(x: float, to: float) -> float:
@@ -72,25 +77,25 @@ def _narrow_step(x: float, to: float) -> float:
 
 def shift(n: Node) -> tuple[Node, float]:
     """Return (base, k) with ``n = base + k`` as the machine computes it."""
-    if n.op in ("add", "sub") and n.type == FLOAT64:
+    if n.op in (ops.ADD, ops.SUB) and n.type == FLOAT64:
         a, b = n.args
-        if n.op == "add" and constant_of(a) is not None:
+        if n.op == ops.ADD and constant_of(a) is not None:
             a, b = b, a
         k = constant_of(b)
         if k is not None and math.isfinite(k):
-            return a, k if n.op == "add" else -k
+            return a, k if n.op == ops.ADD else -k
     return n, 0.0
 
 
 def plus_constant(n: Node, k: float) -> Node:
     """Return a node for ``n + k``, without the addition if it does not change the order."""
-    return arith("add", n, number(k)) if k else n
+    return arith(ops.ADD, n, number(k)) if k else n
 
 
 def shifted_image(image: Node, k: Fraction, up: bool) -> Node:
     """Return a double >= (``up``) or <= the image of x + k, from the rounded image of an exact x."""
     shift_by = beyond(number(float(k)), up)
-    moved = arith("add", beyond(beyond(image, up), up), shift_by)
+    moved = arith(ops.ADD, beyond(beyond(image, up), up), shift_by)
     return beyond(beyond(moved, up), up)
 
 
@@ -104,21 +109,21 @@ def wide(n: Node) -> Node:
 def root(u: Node) -> Node:
     x = constant_of(u)
     if x is None:
-        return make("sqrt", (u,), (), FLOAT64)
+        return make(ops.SQRT, (u,), (), FLOAT64)
     return number(math.sqrt(x)) if x >= 0 else number(math.nan)
 
 
 def is_positive(n: Node) -> bool:
     """Return whether the expression is never negative (it may be NaN)."""
-    if n.op in ("abs", "sqrt"):
+    if n.op in (ops.ABS, ops.SQRT):
         return True
-    if n.op == "pow":
+    if n.op == ops.POW:
         k = constant_of(n.args[1])
         return k is not None and k > 0 and k % 2 == 0
-    if n.op in ("add", "div"):
+    if n.op in (ops.ADD, ops.DIV):
         return all(is_positive(a) or (constant_of(a) or -1.0) > 0 for a in n.args)
-    if n.op == "mul":
+    if n.op == ops.MUL:
         return n.args[0] is n.args[1] or all(is_positive(a) or (constant_of(a) or -1.0) > 0 for a in n.args)
-    if n.op == "cast":
-        return n.args[0].op == "abs" or is_positive(n.args[0])
+    if n.op == ops.CAST:
+        return n.args[0].op == ops.ABS or is_positive(n.args[0])
     return False

@@ -16,16 +16,16 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+from ivjoin.expr import build, ops
 from ivjoin.expr.nodes import FLIPPED, Node, make
 from ivjoin.expr.types import BOOL, FLOAT64, INT32
+from ivjoin.functions.table import passes_nan
 from ivjoin.separation.float_bounds import arith, beyond, constant_of, is_positive, negated, number, root, shift, wide
 from ivjoin.separation.linear import BOTH_SIDES, Form, Forms
 from ivjoin.separation.mixed import Inequality
 from ivjoin.separation.onesided import cast_to
 
 __all__ = ["FloatBand", "Isolator", "never_nan"]
-
-_PASSES_NAN = frozenset({"add", "sub", "mul", "div", "neg", "abs", "sqrt", "cast"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +38,14 @@ class FloatBand:
 
 def never_nan(op: str, a: Node, b: Node, known: Collection[Node]) -> list[Node]:
     """Return the float nodes that are null or not NaN if ``a op b`` is TRUE, given the ``known`` ones."""
-    if op in ("gt", "ge"):
+    if op in (ops.GT, ops.GE):
         a, b, op = b, a, FLIPPED[op]
     out: list[Node] = []
-    if op == "lt":
+    if op == ops.LT:
         stack = [a]
-    elif op == "le":
+    elif op == ops.LE:
         stack = [a] if _is_number(b, known) else []
-    elif op == "eq":
+    elif op == ops.EQ:
         stack = [x for x, y in ((a, b), (b, a)) if _is_number(y, known)]
     else:
         stack = []
@@ -54,20 +54,18 @@ def never_nan(op: str, a: Node, b: Node, known: Collection[Node]) -> list[Node]:
         if n.type.kind != "float" or n.op == "literal":
             continue
         out.append(n)
-        if n.op in _PASSES_NAN:
+        if passes_nan(n):
             stack.extend(n.args)
-        elif n.op == "greatest":
+        elif n.op == ops.GREATEST:
             # A null argument is skipped, so its own arguments are not limited.
             out += [x for x in n.args if x.type.kind == "float" and x.op != "literal"]
-        elif n.op == "pow" and (constant_of(n.args[1]) or 0.0) != 0.0:
-            stack.append(n.args[0])
     return out
 
 
 def _is_number(n: Node, known: Collection[Node]) -> bool:
     if n.op == "literal":
         return n.params[0] is not None and n.params[0] == n.params[0]
-    return n in known or (n.op == "cast" and n.args[0].type.kind in ("int", "decimal"))
+    return n in known or (n.op == ops.CAST and n.args[0].type.kind in ("int", "decimal"))
 
 
 @dataclass(slots=True)
@@ -91,11 +89,11 @@ class Isolator:
                 return
             u = number(b.params[0])
         exact = constant_of(u) is not None
-        if op in ("lt", "le", "eq"):
-            self.below(a, beyond(u, up=False) if op == "lt" and exact else u, False)
-        if op in ("gt", "ge", "eq"):
-            bound = beyond(u, up=True) if op == "gt" and exact else u
-            self.above(a, bound, op != "eq" and a not in self.known)
+        if op in (ops.LT, ops.LE, ops.EQ):
+            self.below(a, beyond(u, up=False) if op == ops.LT and exact else u, False)
+        if op in (ops.GT, ops.GE, ops.EQ):
+            bound = beyond(u, up=True) if op == ops.GT and exact else u
+            self.above(a, bound, op != ops.EQ and a not in self.known)
 
     def _emit(self, smaller: Node, greater: Node, wrap: bool) -> None:
         forms = self.forms
@@ -103,13 +101,12 @@ class Isolator:
             return
         smaller, greater = cast_to(smaller, FLOAT64), cast_to(greater, FLOAT64)
         if wrap and not self._is_real(smaller):
-            nan = make("is_nan", (smaller,), (), BOOL)
-            smaller = make("case", (nan, number(-math.inf), smaller), (), FLOAT64)
+            smaller = build.if_(build.is_nan(smaller), number(-math.inf), smaller)
         self.bands.append(FloatBand(smaller, greater))
 
     def _is_real(self, n: Node) -> bool:
         base, k = shift(n)
-        base = base.args[0] if base.op == "cast" and base.args[0].type.kind == "float" else base
+        base = base.args[0] if base.op == ops.CAST and base.args[0].type.kind == "float" else base
         return _is_number(base, self.known) and abs(k) < 1e300
 
     def _free(self, n: Node, u: Node) -> bool:
@@ -130,37 +127,37 @@ class Isolator:
         more = beyond(u, True, e.type.bits)
         if constant_of(more) == math.inf:
             return
-        if e.op in ("add", "sub"):
+        if e.op in (ops.ADD, ops.SUB):
             p, q = e.args
             if self._free(q, u):
-                self.below(p, arith("sub" if e.op == "add" else "add", more, wide(q)), hazy)
+                self.below(p, arith(ops.SUB if e.op == ops.ADD else ops.ADD, more, wide(q)), hazy)
             elif self._free(p, u):
-                if e.op == "add":
-                    self.below(q, arith("sub", more, wide(p)), hazy)
+                if e.op == ops.ADD:
+                    self.below(q, arith(ops.SUB, more, wide(p)), hazy)
                 else:
-                    self.above(q, arith("sub", wide(p), more), hazy)
-            elif e.op == "add" and not hazy:
+                    self.above(q, arith(ops.SUB, wide(p), more), hazy)
+            elif e.op == ops.ADD and not hazy:
                 # p <= fl(p + q) <= u for a q that is not negative.
                 for part, other in ((p, q), (q, p)):
                     if is_positive(other):
                         self.below(part, u, False)
             elif not hazy:
                 self._monotone(e, u)
-        elif e.op == "abs":
+        elif e.op == ops.ABS:
             self.below(e.args[0], u, hazy)
             self.above(e.args[0], negated(u), hazy)
-        elif e.op == "greatest" and not hazy:
+        elif e.op == ops.GREATEST and not hazy:
             self._each(e, u, up=True)
-        elif e.op == "mul" and e.args[0] is e.args[1]:
+        elif e.op == ops.MUL and e.args[0] is e.args[1]:
             end = root(more)
             self.below(e.args[0], end, hazy)
             self.above(e.args[0], negated(end), hazy)
-        elif e.op == "pow" and not hazy:
+        elif e.op == ops.POW and not hazy:
             self._power(e, u)
-        elif e.op == "sqrt":
+        elif e.op == ops.SQRT:
             if x is None or x >= 0:
-                self.below(e.args[0], arith("mul", more, more), hazy)
-        elif e.op == "months_between":
+                self.below(e.args[0], arith(ops.MUL, more, more), hazy)
+        elif e.op == ops.MONTHS_BETWEEN:
             self._months(e, u, up=True)
         elif not self._scaled(e, more, hazy, up=True) and not hazy:
             self._ratio(e, more, up=True)
@@ -179,43 +176,43 @@ class Isolator:
         less = beyond(u, False, e.type.bits)
         if constant_of(less) == -math.inf:
             return
-        if e.op in ("add", "sub"):
+        if e.op in (ops.ADD, ops.SUB):
             p, q = e.args
             if self._free(q, u):
-                self.above(p, arith("sub" if e.op == "add" else "add", less, wide(q)), hazy)
+                self.above(p, arith(ops.SUB if e.op == ops.ADD else ops.ADD, less, wide(q)), hazy)
             elif self._free(p, u):
-                if e.op == "add":
-                    self.above(q, arith("sub", less, wide(p)), hazy)
+                if e.op == ops.ADD:
+                    self.above(q, arith(ops.SUB, less, wide(p)), hazy)
                 else:
-                    self.below(q, arith("sub", wide(p), less), hazy)
-        elif e.op == "least":
+                    self.below(q, arith(ops.SUB, wide(p), less), hazy)
+        elif e.op == ops.LEAST:
             self._each(e, u, up=False)
-        elif e.op == "months_between":
+        elif e.op == ops.MONTHS_BETWEEN:
             self._months(e, u, up=False)
         elif not self._scaled(e, less, hazy, up=False):
             self._ratio(e, less, up=False)
 
     def _scaled(self, e: Node, bound: Node, hazy: bool, up: bool) -> bool:
         """Handle negation, widening, and a constant factor or divisor."""
-        if e.op == "neg":
+        if e.op == ops.NEG:
             # Exact: the additional step of the bound is not needed, but still correct.
             (self.above if up else self.below)(e.args[0], negated(bound), hazy)
             return True
-        if e.op == "cast":
+        if e.op == ops.CAST:
             inner = e.args[0]
             if inner.type.kind not in ("float", "int", "decimal"):
                 return False
             (self.below if up else self.above)(inner, bound, hazy)
             return True
-        if e.op not in ("mul", "div"):
+        if e.op not in (ops.MUL, ops.DIV):
             return False
         p, q = e.args
-        if e.op == "mul" and constant_of(p) is not None:
+        if e.op == ops.MUL and constant_of(p) is not None:
             p, q = q, p
         k = constant_of(q)
         if k is None or not math.isfinite(k) or k == 0:
             return False
-        new = arith("div" if e.op == "mul" else "mul", bound, number(k))
+        new = arith(ops.DIV if e.op == ops.MUL else ops.MUL, bound, number(k))
         (self.below if (k > 0) == up else self.above)(p, new, hazy)
         return True
 
@@ -230,8 +227,8 @@ class Isolator:
             end = Fraction(x)
             d = form.plus(Form({}, end, end), -1)
             self.inequalities.append(Inequality(d if up else d.scaled(-1)))
-        elif m.op in ("add", "sub") and m.type.kind in ("int", "decimal"):
-            (p, q), sign = m.args, 1 if m.op == "add" else -1
+        elif m.op in (ops.ADD, ops.SUB) and m.type.kind in ("int", "decimal"):
+            (p, q), sign = m.args, 1 if m.op == ops.ADD else -1
             for n, s, other, t in ((p, 1, q, sign), (q, sign, p, 1)):
                 if self._free(other, u) and self._free(n, n):
                     self._isolated_number(n, s, other, t, u, up)
@@ -243,7 +240,7 @@ class Isolator:
         # The rounded image of the other number is at most one step from it; two steps if a cast rounds twice.
         rises = above == (s * t < 0)
         image = beyond(beyond(cast_to(other, FLOAT64), rises), rises)
-        bound = arith("add" if s * t < 0 else "sub", u if s > 0 else negated(u), image)
+        bound = arith(ops.ADD if s * t < 0 else ops.SUB, u if s > 0 else negated(u), image)
         if above:
             self._emit(cast_to(n, FLOAT64), beyond(bound, True), False)
         else:
@@ -260,19 +257,19 @@ class Isolator:
     def _there(self, a: Node, end: float) -> Node:
         """Return a double that is ``end`` if the node is NULL."""
         image = cast_to(a, FLOAT64)
-        return make("coalesce", (image, number(end)), (), FLOAT64) if self.forms.may_null(a) else image
+        return build.coalesce(image, number(end)) if self.forms.may_null(a) else image
 
     def _monotone(self, e: Node, u: Node) -> None:
         """Bound each pair of arguments of ``greatest(..) - least(..) <= u``, in both directions."""
         p, q = e.args
-        if p.op != "greatest" or q.op != "least":
+        if p.op != ops.GREATEST or q.op != ops.LEAST:
             return
         for a in p.args:
             for b in q.args:
                 if {self.forms.sides(a), self.forms.sides(b)} == {1, 2}:
                     high = self._there(b, math.inf)
                     self.below(
-                        self._there(a, -math.inf), arith("add", beyond(u, True, e.type.bits), high), False
+                        self._there(a, -math.inf), arith(ops.ADD, beyond(u, True, e.type.bits), high), False
                     )
 
     def _power(self, e: Node, u: Node) -> None:
@@ -293,19 +290,19 @@ class Isolator:
 
     def _ratio(self, e: Node, bound: Node, up: bool) -> None:
         """Bound ``x`` in ``x / y <= u`` and ``x * y <= u``, or >=, for rows with a positive ``y``."""
-        if e.op not in ("div", "mul") or constant_of(bound) is None:
+        if e.op not in (ops.DIV, ops.MUL) or constant_of(bound) is None:
             return
         x, y = e.args
-        if e.op == "mul" and self.forms.sides(y) == BOTH_SIDES:
+        if e.op == ops.MUL and self.forms.sides(y) == BOTH_SIDES:
             x, y = y, x
         if self.forms.sides(y) in (0, BOTH_SIDES):
             return
         y = wide(y)
-        end = make("mul" if e.op == "div" else "div", (bound, y), (), FLOAT64)
-        positive = make("gt", (y, number(0.0)), (), BOOL)
+        end = make(ops.MUL if e.op == ops.DIV else ops.DIV, (bound, y), (), FLOAT64)
+        positive = make(ops.GT, (y, number(0.0)), (), BOOL)
         if not up:  # a quotient of infinities is NaN, which is not below a bound
-            positive = make("and", (positive, make("lt", (y, number(math.inf)), (), BOOL)), (), BOOL)
-        bounded = make("case", (positive, end, number(math.nan)), (), FLOAT64)
+            positive = build.and_(positive, make(ops.LT, (y, number(math.inf)), (), BOOL))
+        bounded = build.if_(positive, end, number(math.nan))
         if up:
             self.below(x, bounded, False)
         else:
@@ -316,7 +313,7 @@ class Isolator:
         x = constant_of(u)
         if x is None or not math.isfinite(x):
             return
-        a, b = (make("extract", (n,), ("month_number", e.params[0]), INT32) for n in e.args)
+        a, b = (make(ops.EXTRACT, (n,), ("month_number", e.params[0]), INT32) for n in e.args)
         end = Fraction(x) + (1 if up else -1)
         d = Form({a: 1, b: -1}, -end, -end)
         self.inequalities.append(Inequality(d if up else d.scaled(-1)))

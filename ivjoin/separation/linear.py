@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, floor
 
+from ivjoin.expr import ops
 from ivjoin.expr.form import Form, Number, plain, scale_of, size
 from ivjoin.expr.nodes import LEFT, Node, is_met, make
 from ivjoin.expr.types import TICKS_PER_SECOND, Type
@@ -45,7 +46,7 @@ class Forms:
 
     def may_null(self, node: Node) -> bool:
         """Return whether a node may be NULL if the condition is TRUE."""
-        while node.op == "cast" and node not in self._present:
+        while node.op == ops.CAST and node not in self._present:
             node = node.args[0]
         return node not in self._present and (node.op != "literal" or node.params[0] is None)
 
@@ -87,7 +88,7 @@ class Forms:
             constant: Number = value if n.type.kind != "decimal" else plain(Fraction(value, 10**n.type.scale))
             return Form({}, constant, constant)
         one_sided = self._sides[n] != BOTH_SIDES
-        if one_sided and n.op == "cast" and n.type.unit != n.args[0].type.unit:
+        if one_sided and n.op == ops.CAST and n.type.unit != n.args[0].type.unit:
             # Times are compared in the finer unit.
             return Form({n: 1}, 0, 0)
         opened = self._open(n)
@@ -146,22 +147,22 @@ class Opened(Forms):
     def _form_of(self, n: Node) -> Form | None:
         if n in self._stops:
             return Form({n: 1}, 0, 0)
-        if n.op == "cast" and cast_factor(n) is not None:
+        if n.op == ops.CAST and cast_factor(n) is not None:
             return self._open(n)
         return super()._form_of(n)
 
 
 def in_months(form: Form) -> Form:
     """Return ``12 * year(x) + month(x)`` as a month number, which rises with x, unlike the month."""
-    fields = [(n, c) for n, c in form.terms.items() if n.op == "extract" and n.params[0] in ("year", "month")]
+    fields = [(n, c) for n, c in form.terms.items() if n.op == ops.EXTRACT and n.params[0] in ("year", "month")]
     if len(fields) < 2:
         return form
     for year, c in fields:
         if year.params[0] == "year":
             rest = year.params[1:]
-            month = make("extract", year.args, ("month", *rest), year.type)
+            month = make(ops.EXTRACT, year.args, ("month", *rest), year.type)
             if form.terms.get(month, 0) * 12 == c:
-                whole = make("extract", year.args, ("month_number", *rest), year.type)
+                whole = make(ops.EXTRACT, year.args, ("month_number", *rest), year.type)
                 terms = {n: k for n, k in form.terms.items() if n not in (year, month)}
                 form = Form({**terms, whole: c // 12}, form.lo, form.hi, form.lost)
     return form
@@ -188,18 +189,18 @@ def span(t: Type) -> tuple[Number, Number]:
 def reach(atom: Node) -> tuple[Number, Number]:
     """Return the least and greatest value of an atom, from its operator if that is narrower than its type."""
     lo, hi = span(atom.type)
-    if atom.op == "extract":
+    if atom.op == ops.EXTRACT:
         return _field_reach(atom)
-    if atom.op in ("unix_seconds", "unix_millis", "unix_micros"):
+    if atom.op in (ops.UNIX_SECONDS, ops.UNIX_MILLIS, ops.UNIX_MICROS):
         unit = TICKS_PER_SECOND[atom.args[0].type.unit]
-        target = {"unix_seconds": 1, "unix_millis": 1_000, "unix_micros": 1_000_000}[atom.op]
+        target = {ops.UNIX_SECONDS: 1, ops.UNIX_MILLIS: 1_000, ops.UNIX_MICROS: 1_000_000}[atom.op]
         if target < unit:
             return lo * target // unit, hi * target // unit
-    if atom.op == "cast" and atom.type.kind == "date" and atom.args[0].type.kind == "timestamp":
+    if atom.op == ops.CAST and atom.type.kind == "date" and atom.args[0].type.kind == "timestamp":
         day = 86_400 * TICKS_PER_SECOND[atom.args[0].type.unit]
         # Local dates may differ from UTC dates by a day.
         return max(lo, -(1 << 63) // day - 1), min(hi, (1 << 63) // day + 1)
-    if atom.op == "cast" and atom.args[0].type.is_discrete and atom.args[0].type.kind == atom.type.kind != "decimal":
+    if atom.op == ops.CAST and atom.args[0].type.is_discrete and atom.args[0].type.kind == atom.type.kind != "decimal":
         k = Fraction(TICKS_PER_SECOND.get(atom.type.unit, 1), TICKS_PER_SECOND.get(atom.args[0].type.unit, 1))
         inner = span(atom.args[0].type)
         return max(lo, ceil(inner[0] * k)), min(hi, floor(inner[1] * k))

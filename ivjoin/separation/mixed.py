@@ -11,6 +11,7 @@ from fractions import Fraction
 from itertools import product
 from math import floor, isqrt
 
+from ivjoin.expr import ops
 from ivjoin.expr.nodes import Node
 from ivjoin.separation.linear import BOTH_SIDES, Form, Forms, Number, Power
 
@@ -43,7 +44,7 @@ def consequences(forms: Forms, q: Inequality, depth: int = 3) -> list[Inequality
         return [q] if q.nullable <= q.form.terms.keys() else []
     if depth == 0 or len(mixed) > 4:
         return []
-    if any(z.op == "mul" and proportion(forms, z) is None for z in mixed):
+    if any(z.op == ops.MUL and proportion(forms, z) is None for z in mixed):
         return _multiplied_out(forms, q, depth)
     options = {z: _choices(forms, z, q.form.terms[z] > 0) for z in mixed}
     out: list[Inequality] = []
@@ -95,10 +96,10 @@ def _constant(lo: Number, hi: Number) -> _Choice:
 
 def _choices(forms: Forms, z: Node, below: bool) -> list[_Choice]:
     """Return forms never above ``z`` (if ``below``, else never below it) if ``z`` is not null."""
-    if z.op == "abs" and below:
+    if z.op == ops.ABS and below:
         m = forms.form(z.args[0])
         return [] if m is None else [_Choice(m), _Choice(m.scaled(-1)), _constant(0, 0)]
-    if (z.op == "greatest" and below) or (z.op == "least" and not below):
+    if (z.op == ops.GREATEST and below) or (z.op == ops.LEAST and not below):
         out = []
         # A null argument is skipped, so the inequalities of the others do not limit it. If an argument may raise an
         # error, rows that are dropped for another one would hide it.
@@ -108,13 +109,13 @@ def _choices(forms: Forms, z: Node, below: bool) -> list[_Choice]:
             if f is not None and not f.lost:
                 out.append(_Choice(f, frozenset(n for n in f.terms if not there or forms.may_null(n))))
         return out
-    if z.op == "mul":
+    if z.op == ops.MUL:
         square = proportion(forms, z)
         if square is not None and (square[1] > 0) == below:
             return [_constant(0, 0)]
-    if z.op in ("mod", "pmod") and z.args[1].op == "literal" and z.type.kind == "int" and z.args[1].params[0]:
+    if z.op in (ops.MOD, ops.PMOD) and z.args[1].op == "literal" and z.type.kind == "int" and z.args[1].params[0]:
         n = abs(z.args[1].params[0])
-        return [_constant(0 if z.op == "pmod" and z.args[1].params[0] > 0 else 1 - n, n - 1)]
+        return [_constant(0 if z.op == ops.PMOD and z.args[1].params[0] > 0 else 1 - n, n - 1)]
     return []
 
 
@@ -134,7 +135,7 @@ def proportion(forms: Forms, z: Node) -> tuple[Form, Number] | None:
 
 def _with_square(forms: Forms, q: Inequality, z: Node, depth: int) -> list[Inequality]:
     """Return the inequalities for ``a`` that follow from ``c * a**2 + rest <= 0``."""
-    square = proportion(forms, z) if z.op == "mul" else None
+    square = proportion(forms, z) if z.op == ops.MUL else None
     if square is None:
         return []
     a, k = square

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 
+from ivjoin.expr import ops
 from ivjoin.expr.nodes import Node, make, walk
 from ivjoin.expr.ordinal import has_ordinal
 from ivjoin.expr.types import DATE, INT32, INT64, Type, decimal, duration
@@ -20,7 +21,7 @@ def literal(value: object, t: Type) -> Node:
 
 
 def cast_to(node: Node, t: Type) -> Node:
-    return node if node.type == t else make("cast", (node,), (t, "UTC"), t)
+    return node if node.type == t else make(ops.CAST, (node,), (t, "UTC"), t)
 
 
 class SidePool:
@@ -134,11 +135,11 @@ def _chain(parts: list[tuple[Node, int]], t: Type) -> Node:
     parts = sorted(parts, key=lambda p: p[1] < 0)
     out: Node | None = None
     for node, c in parts:
-        piece = node if abs(c) == 1 else make("mul", (literal(abs(c), t), node), (), t)
+        piece = node if abs(c) == 1 else make(ops.MUL, (literal(abs(c), t), node), (), t)
         if out is None:
-            out = piece if c > 0 else make("neg", (piece,), (), t)
+            out = piece if c > 0 else make(ops.NEG, (piece,), (), t)
         else:
-            out = make("add" if c > 0 else "sub", (out, piece), (), t)
+            out = make(ops.ADD if c > 0 else ops.SUB, (out, piece), (), t)
     assert out is not None
     return out
 
@@ -181,7 +182,7 @@ def _time_sum(terms: Terms) -> Node | None:
         if n.type.kind == "int":
             if (n.type.bits == 64 and not n.type.signed) or size(c) >= 1 << 62:
                 return None
-            n = make("mul", (literal(abs(int(c)), width), cast_to(n, INT64)), (), width)
+            n = make(ops.MUL, (literal(abs(int(c)), width), cast_to(n, INT64)), (), width)
         elif size(c) != 1:
             return None
         if n.type.kind == "duration":
@@ -191,14 +192,14 @@ def _time_sum(terms: Terms) -> Node | None:
         out, t = points[0][0], points[0][0].type
     elif [c for _, c in points] == [1, -1]:
         (a, _), (b, _) = points
-        out, t = make("sub", (a, b), ("UTC",), width), width
+        out, t = make(ops.SUB, (a, b), ("UTC",), width), width
     elif not points and spans[0][1] > 0:
         (out, _), *spans = spans
         t = width
     else:
         return None
     for n, c in spans:
-        out = make("add" if c > 0 else "sub", (out, n), ("UTC",), t)
+        out = make(ops.ADD if c > 0 else ops.SUB, (out, n), ("UTC",), t)
     return out
 
 
@@ -206,11 +207,11 @@ def _date_sum(terms: Terms) -> Node | None:
     dates = sorted(((n, c) for n, c in terms.items() if n.type.kind == "date"), key=lambda p: -p[1])
     counts = [(n, c) for n, c in terms.items() if n.type.kind == "int"]
     if [c for _, c in dates] == [1, -1] and not counts:
-        return make("date_diff", (dates[0][0], dates[1][0]), (), INT32)
+        return make(ops.DATE_DIFF, (dates[0][0], dates[1][0]), (), INT32)
     if [c for _, c in dates] == [1] and len(counts) == 1:
         (n, c), t = counts[0], counts[0][0].type
         if size(c) == 1 and t.bits <= 32 and (t.signed or t.bits < 32):
             days = cast_to(n, INT32)
-            days = days if c > 0 else make("neg", (days,), (), INT32)
-            return make("add_days", (dates[0][0], days), (), DATE)
+            days = days if c > 0 else make(ops.NEG, (days,), (), INT32)
+            return make(ops.ADD_DAYS, (dates[0][0], days), (), DATE)
     return None

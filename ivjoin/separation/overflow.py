@@ -15,8 +15,10 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from ivjoin.expr import ops
 from ivjoin.expr.nodes import Node, walk
 from ivjoin.expr.terms import BandTerm
+from ivjoin.functions.table import is_lazy
 from ivjoin.separation.linear import BOTH_SIDES, Box, Form, Forms, Limit, Number, guard_box, reach, scale_of, span
 from ivjoin.separation.mixed import Inequality
 from ivjoin.separation.onesided import SidePool
@@ -92,9 +94,9 @@ def _roomy_box(forms: Forms, limit: Limit, beyond: Form) -> Box | None:
 
 def _bare(n: Node) -> Node:
     """Return the node of a band without its replacement for rows that match anyway; their pairs are evaluated."""
-    if n.op == "coalesce" and len(n.args) == 2 and n.args[1].op == "literal":
+    if n.op == ops.COALESCE and len(n.args) == 2 and n.args[1].op == "literal":
         return n.args[0]
-    if n.op == "case" and len(n.args) == 3 and n.args[1].op == "literal" and n.args[1].params[0] in n.type.limits:
+    if n.op == ops.CASE and len(n.args) == 3 and n.args[1].op == "literal" and n.args[1].params[0] in n.type.limits:
         return n.args[2]
     return n
 
@@ -107,7 +109,7 @@ def _always_computed(c: Node) -> set[Node]:
         n = stack.pop()
         if n not in found:
             found.add(n)
-            stack += n.args[:1] if n.op in ("and", "or", "case", "coalesce", "in") else n.args
+            stack += n.args[:1] if is_lazy(n) else n.args
     return found
 
 
@@ -119,10 +121,10 @@ def _limits(forms: Forms, n: Node) -> Iterator[tuple[Limit, Form]]:
     """Return the limit under which ``n`` does not overflow, and a form that is not negative if it does."""
     lo, hi = span(n.type)
     step = Fraction(1) / scale_of(n.type)
-    form = forms.form(n.args[0] if n.op == "abs" else n) if n.args else None
+    form = forms.form(n.args[0] if n.op == ops.ABS else n) if n.args else None
     if form is None or n in form.terms:
         return
-    if n.op == "abs":
+    if n.op == ops.ABS:
         # Only the least value cannot be negated.
         ends, lo = [form.scaled(-1).plus(_constant(lo))], lo + step
     else:
@@ -168,12 +170,12 @@ def _alternatives(forms: Forms, form: Form, most: int = 8) -> Iterator[Form | No
         if value is None:
             yield None
             return
-        for sign in (1, -1) if mixed.op == "abs" else (1,):
+        for sign in (1, -1) if mixed.op == ops.ABS else (1,):
             yield from _alternatives(forms, rest.plus(value, sign * form.terms[mixed]), most // len(values))
 
 
 def _values(n: Node) -> tuple[Node, ...]:
     """Return nodes, one of them equal to ``n``, or for ``abs`` to its negation."""
-    if n.op in ("greatest", "least", "coalesce", "abs"):
+    if n.op in (ops.GREATEST, ops.LEAST, ops.COALESCE, ops.ABS):
         return n.args
-    return (*n.args[1::2], n.args[-1]) if n.op == "case" else ()
+    return (*n.args[1::2], n.args[-1]) if n.op == ops.CASE else ()

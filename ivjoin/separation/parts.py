@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from math import ceil, floor
 
-from ivjoin.expr.nodes import Node, make
+from ivjoin.expr import build
+from ivjoin.expr.nodes import Node
 from ivjoin.expr.terms import BandTerm, Guard, JoinKey
-from ivjoin.expr.types import BOOL
 from ivjoin.separation.linear import Box, Number, scale_of
 
 __all__ = ["FAR", "Found", "cut", "fitted", "guard_of", "merged"]
@@ -78,7 +78,7 @@ def merged(bands: Iterable[BandTerm]) -> list[BandTerm]:
         if old is not None:
             lo = t.lo if old.lo is None else old.lo if t.lo is None else max(old.lo, t.lo)
             hi = t.hi if old.hi is None else old.hi if t.hi is None else min(old.hi, t.hi)
-            both = old.source if t.source is old.source else make("and", (old.source, t.source), (), BOOL)
+            both = old.source if t.source is old.source else build.and_(old.source, t.source)
             t = BandTerm(t.left, t.right, lo, hi, old.exact and t.exact, both)
         out[t.left, t.right] = t
     return [t for t in out.values() if t.lo is not None or t.hi is not None]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from math import ceil, floor, gcd, lcm
 
+from ivjoin.expr import build, ops
 from ivjoin.expr.nodes import Node, columns_of, make
 from ivjoin.expr.terms import BandTerm
 from ivjoin.expr.types import BOOL, FLOAT64
@@ -54,7 +55,7 @@ def place(forms: Forms, pool: SidePool, found: Found, q: Inequality, source: Nod
         ends = (high, low) if flip else (low, high)
         sides = {forms.sides(n) for n in q.nullable}
         a, b = (
-            make("coalesce", (n, literal(end, n.type)), (), n.type) if forms.sides(n) in sides else n
+            build.coalesce(n, literal(end, n.type)) if forms.sides(n) in sides else n
             for n, end in zip((a, b), ends)
         )
         lo, hi = (None if lo is None else min(lo, 0)), (None if hi is None else max(hi, 0))
@@ -103,9 +104,9 @@ def _filter(found: Found, q: Inequality) -> bool:
     bound = Fraction(-q.form.lo) / k * scale_of(n.type)
     low, high = n.type.limits
     if k > 0:
-        end, op = floor(bound), "le"
+        end, op = floor(bound), ops.LE
     else:
-        end, op = ceil(bound), "ge"
+        end, op = ceil(bound), ops.GE
     if low <= end <= high:
         found.filters.append(make(op, (n, literal(end, n.type)), (), BOOL))
     return True

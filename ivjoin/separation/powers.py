@@ -9,6 +9,7 @@ from __future__ import annotations
 from fractions import Fraction
 from math import gcd, lcm
 
+from ivjoin.expr import ops
 from ivjoin.expr.form import Form, Number, plain
 from ivjoin.expr.nodes import Node, make
 from ivjoin.expr.polynomial import Polynomial, plus, scaled, times
@@ -41,7 +42,7 @@ class _Expanded:
         return total
 
     def _of_atom(self, n: Node) -> Polynomial:
-        if n.op == "mul" and n.type.kind == "int":
+        if n.op == ops.MUL and n.type.kind == "int":
             a, b = (self._forms.form(x) for x in n.args)
             if a is not None and b is not None and a.lo == a.hi and b.lo == b.hi:
                 product = times(self._of_form(a), self._of_form(b))
@@ -84,7 +85,7 @@ def split_by_side(forms: Forms, form: Form) -> Form | None:
             continue
         node = factors[0]
         for n in factors[1:]:
-            node = make("mul", (cast_to(node, INT64), cast_to(n, INT64)), (), INT64)
+            node = make(ops.MUL, (cast_to(node, INT64), cast_to(n, INT64)), (), INT64)
         terms[node] = c
     constant = found.terms.get((), Fraction(0))
     return Form(terms, constant, constant, True)

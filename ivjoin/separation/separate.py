@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
+from ivjoin.expr import build, ops
 from ivjoin.expr.conjuncts import conjuncts_of, flattened, is_literal
 from ivjoin.expr.nodes import COMPARISONS, FLIPPED, Node, columns_of, make, walk
 from ivjoin.expr.ordinal import has_ordinal
@@ -35,7 +36,7 @@ from ivjoin.separation.placing import place
 
 __all__ = ["Separation", "separate"]
 
-_CHOICES = ("case", "coalesce")
+_CHOICES = (ops.CASE, ops.COALESCE)
 Inferring = Callable[[Node], Iterable[Node]]
 
 
@@ -154,7 +155,7 @@ class _Separator:
     def _known(self, conjuncts: list[Node], before: frozenset[Node]) -> frozenset[Node]:
         """Return the float nodes that are not NaN if all conjuncts are TRUE."""
         comparisons = [c for c in conjuncts if c.op in COMPARISONS and c.args[0].type.kind == "float"]
-        known = before.union(*(c.args[0].args for c in conjuncts if c.op == "not" and c.args[0].op == "is_nan"))
+        known = before.union(*(c.args[0].args for c in conjuncts if c.op == ops.NOT and c.args[0].op == ops.IS_NAN))
         while comparisons:
             new = known.union(*(never_nan(c.op, c.args[0], c.args[1], known) for c in comparisons))
             if new == known:
@@ -166,7 +167,7 @@ class _Separator:
         """Return the parts of a conjunct that reads both sides."""
         if c.op in COMPARISONS:
             return self.comparison(c)
-        if c.op == "in":
+        if c.op == ops.IN:
             return self.membership(c)
         alternatives = alternatives_of(self.forms, c)
         return Found() if alternatives is None else self.disjunction(c, alternatives)
@@ -174,19 +175,19 @@ class _Separator:
     def comparison(self, c: Node) -> Found:
         """Return the parts of a comparison that reads both sides."""
         op, (a, b) = c.op, c.args
-        if op == "ne":
+        if op == ops.NE:
             return Found()
         sides = self.forms.sides(a), self.forms.sides(b)
         if sides == (RIGHT_SIDE, LEFT_SIDE):
             a, b, op, sides = b, a, FLIPPED[op], (LEFT_SIDE, RIGHT_SIDE)
         written = sides == (LEFT_SIDE, RIGHT_SIDE)
-        if op == "eq_null_safe":
+        if op == ops.EQ_NULL_SAFE:
             if not written:
                 return Found()
             if self.forms.may_null(a) and self.forms.may_null(b):
                 return Found(exact=True, keys=[JoinKey(a, b, True)])
-            op = "eq"  # a null equals no value here
-        keyed = written and op == "eq"
+            op = ops.EQ  # a null equals no value here
+        keyed = written and op == ops.EQ
         found = Found()
         if a.type.is_discrete:
             found = linear_bands(self.forms, self.pool, c, op, a, b, keyed)
@@ -219,7 +220,7 @@ class _Separator:
 
     def meant(self, c: Node) -> Found:
         """Return the bands of a comparison, exact if they are equivalent to it."""
-        if constant_errs(self.forms, c) or c.op == "eq_null_safe":
+        if constant_errs(self.forms, c) or c.op == ops.EQ_NULL_SAFE:
             return Found()
         op, (a, b) = c.op, c.args
         sides = self.forms.sides(a), self.forms.sides(b)
@@ -238,8 +239,7 @@ class _Separator:
                 return Found()
             # Rounding to the nearest double preserves the order, but merges neighbours.
             a, b = cast_to(a, FLOAT64), cast_to(b, FLOAT64)
-        lo = {"ge": 0, "gt": int(exact), "eq": 0}.get(op)
-        hi = {"le": 0, "lt": -int(exact), "eq": 0}.get(op)
+        lo, hi = ops.difference(op, int(exact))
         return Found(exact=exact, bands=[BandTerm(a, b, lo, hi, exact, c)])
 
     def _floats(self, c: Node, op: str, a: Node, b: Node) -> Found:
@@ -259,8 +259,7 @@ class _Separator:
             # A row with a NaN never matches here. It is dropped at once, because no bound would evict it.
             for n in columns_of(c):
                 if n in self.known:
-                    nan = make("is_nan", (n,), (), BOOL)
-                    found.filters.append(make("not", (nan,), (), BOOL))
+                    found.filters.append(build.not_(build.is_nan(n)))
         return found
 
     def membership(self, c: Node) -> Found:
@@ -271,11 +270,11 @@ class _Separator:
             return Found()
         least, most = (make("literal", (), (v,), x.type) for v in (min(values), max(values)))
         if least is most:
-            return self.comparison(make("eq", (x, least), (), BOOL))
+            return self.comparison(make(ops.EQ, (x, least), (), BOOL))
         found = Found()
-        for op, end in (("ge", least), ("le", most)):
+        for op, end in ((ops.GE, least), (ops.LE, most)):
             if x.type.kind == "float":
-                self.known = self.known | {*never_nan("le", x, most, self.known)}
+                self.known = self.known | {*never_nan(ops.LE, x, most, self.known)}
             found.take(self.comparison(make(op, (x, end), (), BOOL)))
         found.bands = [replace(t, exact=False, source=c) for t in found.bands]
         found.exact_box = {}
@@ -283,7 +282,7 @@ class _Separator:
 
     def _by_branch(self, op: str, a: Node, b: Node) -> Found:
         """Return the parts of a comparison with a CASE or a COALESCE, which is a choice of comparisons."""
-        if op == "eq_null_safe":
+        if op == ops.EQ_NULL_SAFE:
             return Found()
         choice, other, op = (a, b, op) if a.op in _CHOICES else (b, a, FLIPPED[op])
         tests = compared_by_branch(self.forms, op, choice, other)
@@ -299,8 +298,8 @@ class _Separator:
         for branch in alternatives:
             if branch.op == "literal" and branch.params[0] is not True:
                 continue
-            conjuncts = flattened("and", branch)
-            if any(x.op == "is_null" and x.args[0] in self.present for x in conjuncts):
+            conjuncts = flattened(ops.AND, branch)
+            if any(x.op == ops.IS_NULL and x.args[0] in self.present for x in conjuncts):
                 continue
             self.known = self._known(conjuncts, known)
             part = Found()
@@ -315,7 +314,7 @@ class _Separator:
             keys = part.keys if keys is None else [k for k in keys if k in part.keys]
             for side, parts in here.items():
                 if parts:
-                    one_sided[side].append(parts[0] if len(parts) == 1 else make("and", tuple(parts), (), BOOL))
+                    one_sided[side].append(build.and_(*parts))
         self.known = known
         if branches:
             out.keys = keys or []
@@ -328,11 +327,11 @@ class _Separator:
 
 def _month_bands(keys: list[JoinKey]) -> list[BandTerm]:
     """Add the equality of month numbers if the years and the months are equal."""
-    pairs = [(k.left, k.right) for k in keys if k.left.op == k.right.op == "extract" and not k.null_safe]
+    pairs = [(k.left, k.right) for k in keys if k.left.op == k.right.op == ops.EXTRACT and not k.null_safe]
     out = []
     for a, b in pairs:
-        months = [make("extract", n.args, ("month", *n.params[1:]), n.type) for n in (a, b)]
+        months = [make(ops.EXTRACT, n.args, ("month", *n.params[1:]), n.type) for n in (a, b)]
         if a.params[0] == b.params[0] == "year" and (months[0], months[1]) in pairs:
-            x, y = (make("extract", n.args, ("month_number", *n.params[1:]), n.type) for n in (a, b))
-            out.append(BandTerm(x, y, 0, 0, False, make("eq", (a, b), (), BOOL)))
+            x, y = (make(ops.EXTRACT, n.args, ("month_number", *n.params[1:]), n.type) for n in (a, b))
+            out.append(BandTerm(x, y, 0, 0, False, make(ops.EQ, (a, b), (), BOOL)))
     return out

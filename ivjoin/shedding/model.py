@@ -6,8 +6,8 @@ from collections.abc import Hashable, Sequence
 
 import numpy as np
 
+from ivjoin.arguments import whole_number
 from ivjoin.errors import OptionError, came
-from ivjoin.expr.arguments import whole_number
 
 __all__ = ["Keys", "coded", "memory_of"]
 

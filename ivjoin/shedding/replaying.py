@@ -6,8 +6,8 @@ from collections import defaultdict
 
 import numpy as np
 
+from ivjoin.arguments import one_of, whole_number
 from ivjoin.errors import OptionError, came
-from ivjoin.expr.arguments import one_of, whole_number
 from ivjoin.shedding.model import Keys, coded, memory_of
 from ivjoin.shedding.policies import POLICIES, DecayedCounts, Policy, worth
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from ivjoin.arguments import whole_number
 from ivjoin.errors import OptionError, came
-from ivjoin.expr.arguments import whole_number
 
 __all__ = ["k_truncated", "most_pairs"]
 

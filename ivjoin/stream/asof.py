@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import pyarrow as pa
 
-from ivjoin.expr.arguments import known_options
+from ivjoin.arguments import known_options
 from ivjoin.expr.timezones import zone_of_call
 from ivjoin.frontier.late import OnLate, late_rule
 from ivjoin.frontier.order import Order

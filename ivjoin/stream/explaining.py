@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Unpack
 
 import pyarrow as pa
 
+from ivjoin.arguments import known_options, worker_count
 from ivjoin.errors import OptionError, SchemaError, came
-from ivjoin.expr.arguments import known_options, worker_count
 from ivjoin.frontier.late import OnLate, late_rule
 from ivjoin.operator.explaining.picture import Explanation
 from ivjoin.operator.explaining.wording import listed

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
+from ivjoin.arguments import one_of
+from ivjoin.conditions.strictness import skips_nulls
 from ivjoin.errors import IvjoinError, ProtocolError
-from ivjoin.expr.arguments import one_of
 from ivjoin.expr.nodes import LEFT, Node, columns_of, make
 from ivjoin.expr.timezones import zone_of_call
 from ivjoin.frontier.late import OnLate, late_rule
@@ -26,7 +27,6 @@ from ivjoin.multi.state.memory import allowed
 from ivjoin.operator.explaining.picture import Explanation
 from ivjoin.operator.explaining.wording import listed
 from ivjoin.operator.memory.budget import WhenFull
-from ivjoin.plan.derived.certain import skips_nulls
 from ivjoin.stream.join_stream import JoinStream
 from ivjoin.stream.pull import thread_count
 from ivjoin.stream.running import Run

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from ivjoin.expr.arguments import MOST_ROWS
+from ivjoin.arguments import MOST_ROWS
 from ivjoin.frontier.late import Report
 from ivjoin.operator.memory.budget import Budget
 from ivjoin.operator.operator import SymmetricHashJoin

@@ -7,14 +7,14 @@ from contextlib import suppress
 from copy import copy
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
+from ivjoin.arguments import known_options, one_of, whole_number
+from ivjoin.conditions.strictness import skips_nulls
 from ivjoin.errors import ConditionError, IvjoinError, OptionError, UnsupportedError, came
-from ivjoin.expr.arguments import known_options, one_of, whole_number
 from ivjoin.expr.nodes import columns_of
 from ivjoin.expr.timezones import zone_of_call
 from ivjoin.frontier.late import OnLate, Report, late_rule
 from ivjoin.operator.memory.budget import Budget, WhenFull, budget_of
 from ivjoin.plan.cache import planned
-from ivjoin.plan.derived.certain import skips_nulls
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.stream.after.matched import matching_of

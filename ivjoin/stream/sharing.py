@@ -16,7 +16,7 @@ import pyarrow as pa
 from ivjoin import conditions, expr
 from ivjoin.conditions.read.constants import names_left, shape_of, slot
 from ivjoin.errors import IvjoinError
-from ivjoin.expr import build
+from ivjoin.expr import build, ops
 from ivjoin.expr.nodes import COMPARISONS, Node, walk
 from ivjoin.expr.timezones import zone_of_call
 from ivjoin.expr.types import Type, from_arrow, to_arrow
@@ -37,7 +37,7 @@ _MOST_ROWS = 2048  # of all inputs: a wider search along the band then costs les
 _TRIES = 3  # to plan a shape: a constant such as 0 may vanish from the condition
 _KINDS = ("int", "float", "decimal", "string", "binary", "bool", "date", "timestamp", "time", "duration")
 
-_PLAIN = COMPARISONS | {"column", "literal", "cast", "add", "sub", "neg", "and", "or", "not", "is_null"}
+_PLAIN = COMPARISONS | {"column", "literal", ops.CAST, ops.ADD, ops.SUB, ops.NEG, ops.AND, ops.OR, ops.NOT, ops.IS_NULL}
 
 Read = Callable[[Any, Mapping[str, pa.Schema]], "Node | None"]
 
@@ -191,7 +191,7 @@ def _agree(moved: Node, written: Node, literals: dict[str, Node], casts: bool = 
     if moved is written:
         return True
     if written.op == "literal":
-        while casts and moved.op == "cast":
+        while casts and moved.op == ops.CAST:
             moved = moved.args[0]
         return moved.op == "column" and literals.setdefault(moved.params[1], written) is written
     return (

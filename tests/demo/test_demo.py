@@ -15,7 +15,7 @@ from rich.console import Console
 duckdb = pytest.importorskip("duckdb")
 
 from ivjoin.cli import main  # noqa: E402
-from ivjoin.demo.flights import (  # noqa: E402
+from ivjoin.cli.demo.flights import (  # noqa: E402
     arrivals,
     departures,
     read_flights,
@@ -23,8 +23,8 @@ from ivjoin.demo.flights import (  # noqa: E402
     scheduled,
     weather_by_time,
 )
-from ivjoin.demo.jobs import Job, compare, make_jobs  # noqa: E402
-from ivjoin.demo.spark import run_on_spark  # noqa: E402
+from ivjoin.cli.demo.jobs import Job, compare, make_jobs  # noqa: E402
+from ivjoin.cli.demo.spark import run_on_spark  # noqa: E402
 from ivjoin.files.formats import Sink  # noqa: E402
 
 
@@ -120,15 +120,15 @@ def test_demo_on_three_days(
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     short_flights, short_weather = shortened(flights, weather, 3)
-    monkeypatch.setattr("ivjoin.demo.run.read_flights", lambda: short_flights)
-    monkeypatch.setattr("ivjoin.demo.run.read_weather", lambda: short_weather)
+    monkeypatch.setattr("ivjoin.cli.demo.run.read_flights", lambda: short_flights)
+    monkeypatch.setattr("ivjoin.cli.demo.run.read_weather", lambda: short_weather)
     asked = []
 
     def on_spark(console: Any, job: Job, output: Path, arrow_result: Path, check: bool) -> bool:
         asked.append((job.name, output, arrow_result.exists(), check))
         return spark_agrees
 
-    monkeypatch.setattr("ivjoin.demo.run.run_on_spark", on_spark)
+    monkeypatch.setattr("ivjoin.cli.demo.run.run_on_spark", on_spark)
     spark_agrees = True
     assert main(["demo", "--output", str(tmp_path / "out")]) == 0
     shown = capsys.readouterr().out

@@ -57,6 +57,7 @@ OPERATORS = (
          "CAST(l.s AS INT)", "CAST(l.a AS STRING)"),
         _cast, direction.cast, linear.CAST, sympy=Absent("SymPy does not have data types"), warns=True,
         passes_null=lambda n: (n.args[0].type.kind, n.type.kind) != ("float", "decimal"),  # NaN is NULL
+        passes_nan=lambda n: n.type.kind == "float",
     ),
 )  # fmt: skip
 SPELLINGS = (

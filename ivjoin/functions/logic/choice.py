@@ -37,6 +37,7 @@ OPERATORS = (
          "CASE WHEN l.a < 3 THEN l.k ELSE r.o END", "CASE WHEN l.a < 3 THEN l.s ELSE r.u END"),
         _case, Absent("the chosen branch may change in either direction"), NOT_LINEAR,
         lambda a, z: build.case(_pairs(a[:-1]), a[-1], z), sympy="Piecewise", warns=False, passes_null=never,
+        lazy=True,
         calls=(call("if iff", 3, 3, lambda a, z: build.if_(a[0], a[1], a[2], z)),),
     ),
     Operator(
@@ -44,21 +45,21 @@ OPERATORS = (
         ("coalesce(l.a, r.b, 0)", "coalesce(l.x, r.y)", "coalesce(l.k, r.o)", "coalesce(l.s, r.u)"),
         called("coalesce"), direction.coalesce, linear.ONE_OF, lambda a, z: build.coalesce(*a, zone=z),
         calls=(call("coalesce", 1, ANY, lambda a, z: build.coalesce(*a, zone=z)),),
-        sympy=Absent("SymPy does not have NULL"), warns=False, passes_null=never,
+        sympy=Absent("SymPy does not have NULL"), warns=False, passes_null=never, skips_null=True, lazy=True,
     ),
     Operator(
         "least", {"*": quiet(ops_truth.extreme(False), rules_choice.extreme(False), _GAP, _GAP)},
         ("least(l.a, r.b)", "least(l.x, r.y, 1D)", "least(l.t, r.v)", "least(l.k, r.o)"),
         called("least"), direction.all_, linear.ONE_OF, lambda a, z: build.least(*a, zone=z),
         calls=(call("least", 2, ANY, lambda a, z: build.least(*a, zone=z)),), sympy="Min", warns=False,
-        passes_null=never,
+        passes_null=never, skips_null=True,
     ),
     Operator(
         "greatest", {"*": quiet(ops_truth.extreme(True), rules_choice.extreme(True), _GAP, _GAP)},
         ("greatest(l.a, r.b)", "greatest(l.x, r.y, 1D)", "greatest(l.t, r.v)", "greatest(l.k, r.o)"),
         called("greatest"), direction.all_, linear.ONE_OF, lambda a, z: build.greatest(*a, zone=z),
         calls=(call("greatest", 2, ANY, lambda a, z: build.greatest(*a, zone=z)),), sympy="Max", warns=False,
-        passes_null=never,
+        passes_null=never, skips_null=True,
     ),
 )  # fmt: skip
 SPELLINGS = (

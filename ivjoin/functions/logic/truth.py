@@ -30,13 +30,13 @@ OPERATORS = (
         "and", {"*": quiet(ops_truth.connective(False), rules_truth.connective(truth.FALSE))},
         ("l.k AND r.o", "l.a < 3 AND r.x > 2"),
         infix("AND", AND), direction.all_, NO_NUMBER, lambda a, z: build.and_(*a), sympy="And", warns=False,
-        passes_null=never,
+        passes_null=never, lazy=True,
     ),
     Operator(
         "or", {"*": quiet(ops_truth.connective(True), rules_truth.connective(truth.TRUE))},
         ("l.k OR r.o", "l.a < 3 OR r.x > 2"),
         infix("OR", OR), direction.all_, NO_NUMBER, lambda a, z: build.or_(*a), sympy="Or", warns=False,
-        passes_null=never,
+        passes_null=never, lazy=True,
     ),
     Operator(
         "not", {"*": quiet(ops_truth.not_, rules_truth.not_)}, ("NOT l.k", "NOT (l.a < r.b)"),

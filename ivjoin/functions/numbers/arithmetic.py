@@ -11,7 +11,7 @@ from ivjoin.expr.kernels import integers as ops_integer
 from ivjoin.expr.kernels import times as ops_time
 from ivjoin.expr.nodes import Node
 from ivjoin.functions.records import direction, linear
-from ivjoin.functions.records.record import NOT_LINEAR, Absent, Meaning, Operator, call, one, quiet
+from ivjoin.functions.records.record import NOT_LINEAR, Absent, Meaning, Operator, always, call, one, quiet
 from ivjoin.functions.records.writing import ADD, ATOM, MUL, UNARY, Arg, by_width, called, infix, narrowed
 from ivjoin.functions.rules import rules_float, rules_integer, rules_time
 from ivjoin.functions.rules.rule import unary
@@ -37,7 +37,7 @@ OPERATORS = (
         },
         ("l.a + r.b", "l.x + r.y", "l.p + r.q", "l.i + r.j", "l.t + r.i", "l.a + l.a"),
         infix("+", ADD), direction.add, linear.ADD,
-        lambda a, z: arith.add(a[0], a[1], z), "Add", sympy="Add",
+        lambda a, z: arith.add(a[0], a[1], z), "Add", sympy="Add", passes_nan=always,
     ),
     Operator(
         "sub",
@@ -49,7 +49,7 @@ OPERATORS = (
         },
         ("l.a - r.b", "l.x - r.y", "l.p - r.q", "l.t - r.v", "l.t - r.i", "l.x - l.x"),
         infix("-", ADD), direction.sub, linear.ADD,
-        lambda a, z: arith.sub(a[0], a[1], z), "Sub", sympy="Add",
+        lambda a, z: arith.sub(a[0], a[1], z), "Sub", sympy="Add", passes_nan=always,
     ),
     Operator(
         "mul",
@@ -61,7 +61,7 @@ OPERATORS = (
         },
         ("l.a * r.b", "l.x * r.y", "l.p * r.q", "l.i * r.n", "l.a * l.a"),
         by_width("*", MUL), direction.mul, linear.MUL,
-        lambda a, z: arith.mul(a[0], a[1]), "Mul", sympy="Mul",
+        lambda a, z: arith.mul(a[0], a[1]), "Mul", sympy="Mul", passes_nan=always,
     ),
     Operator(
         "div",
@@ -71,7 +71,7 @@ OPERATORS = (
         },
         ("l.x / r.y", "l.p / r.q"),
         by_width("/", MUL), direction.div, _QUOTIENT,
-        lambda a, z: arith.div(a[0], a[1]), "Div", sympy="Pow", warns=True,
+        lambda a, z: arith.div(a[0], a[1]), "Div", sympy="Pow", warns=True, passes_nan=always,
     ),
     Operator(
         "intdiv",
@@ -94,7 +94,7 @@ OPERATORS = (
         ("l.a % r.b", "l.x % r.y", "l.p % r.q"),
         narrowed(by_width("%", MUL)), _REMAINDER, NOT_LINEAR,
         lambda a, z: arith.mod(a[0], a[1]), "Mod", (call("mod", 2, 2, lambda a, z: arith.mod(*a)),),
-        Absent("SymPy's Mod takes the sign of the divisor, as pmod does"), warns=True,
+        Absent("SymPy's Mod takes the sign of the divisor, as pmod does"), warns=True, passes_nan=always,
     ),
     Operator(
         "pmod",
@@ -106,7 +106,7 @@ OPERATORS = (
         ("pmod(l.a, r.b)", "pmod(l.x, r.y)", "pmod(l.p, r.q)"),
         narrowed(called("pmod")), _REMAINDER, NOT_LINEAR,
         lambda a, z: arith.pmod(a[0], a[1]), calls=(call("pmod", 2, 2, lambda a, z: arith.pmod(*a)),), sympy="Mod",
-        warns=True,
+        warns=True, passes_nan=always,
     ),
     Operator(
         "neg",
@@ -118,7 +118,7 @@ OPERATORS = (
         },
         ("-l.a", "-l.x", "-l.p", "-l.i"),
         _neg, direction.falls, linear.NEG,
-        lambda a, z: arith.neg(a[0]), "Neg", (one("negative", arith.neg),), "Mul",
+        lambda a, z: arith.neg(a[0]), "Neg", (one("negative", arith.neg),), "Mul", passes_nan=always,
     ),
     Operator(
         "abs",
@@ -130,13 +130,14 @@ OPERATORS = (
         },
         ("abs(l.a)", "abs(l.x)", "abs(l.p)", "abs(l.i)"),
         called("abs"), direction.abs_, NOT_LINEAR,
-        lambda a, z: numeric.abs_(a[0]), calls=(one("abs", numeric.abs_),), sympy="Abs",
+        lambda a, z: numeric.abs_(a[0]), calls=(one("abs", numeric.abs_),), sympy="Abs", passes_nan=always,
     ),
     Operator(
         "sign",
         {"float": quiet(ops_float.unary_(ops_float.sign), unary("sign"))}, ("sign(l.x)",),
         called("sign"), direction.rises, NOT_LINEAR,
         lambda a, z: numeric.sign(a[0]), calls=(one("sign signum", numeric.sign),), sympy="sign",
+        passes_nan=always,
     ),
 )  # fmt: skip
 SPELLINGS = (one("positive", lambda a: a),)

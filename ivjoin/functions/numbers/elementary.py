@@ -13,7 +13,7 @@ from ivjoin.expr import build
 from ivjoin.expr.build.coerce import as_double
 from ivjoin.expr.build.numeric import real
 from ivjoin.expr.kernels import floats as ops_float
-from ivjoin.expr.literals import literal
+from ivjoin.expr.literals import is_literal, literal
 from ivjoin.expr.nodes import Node
 from ivjoin.functions.records import direction
 from ivjoin.functions.records.direction import DirectionRule
@@ -66,7 +66,7 @@ def _function(
     return Operator(
         name, {"float": quiet(exact, bounds)}, (f"{name}(l.x)",),
         called(name), direction, NOT_LINEAR, build, calls=(call(name, 1, 1, build),), sympy=sympy,
-        passes_null=always if pole is None else never,
+        passes_null=always if pole is None else never, passes_nan=always,
     )  # fmt: skip
 
 
@@ -81,6 +81,12 @@ def _cube_root(x: Any) -> Any:
 
 def _log(a: list[Node], zone: str) -> Node:
     return real("ln", a[0]) if len(a) == 1 else build.div(real("ln", a[1]), real("ln", a[0]))
+
+
+def _is_power(n: Node) -> bool:
+    """Return whether the exponent is a constant, not zero: x to the 0 and 1 to the y are 1 for NaN, too."""
+    exponent = n.args[1]
+    return is_literal(exponent) and bool(exponent.params[0])
 
 
 OPERATORS = (
@@ -105,6 +111,7 @@ OPERATORS = (
         "pow", {"float": Meaning(ops_float.binary(ops_float.power), pow_)},
         ("pow(l.x, 2)", "pow(l.x, 3)", "pow(l.x, r.y)", "pow(l.x, 0.5D)"),
         called("pow"), LIBRARY, NOT_LINEAR, _made("pow"), calls=(call("pow power", 2, 2, _made("pow")),), sympy="Pow",
+        passes_nan=_is_power,
     ),
     Operator(
         "hypot", {"float": Meaning(ops_float.binary(np.hypot), hypot)},
@@ -115,7 +122,7 @@ OPERATORS = (
         "atan2",
         {"float": Meaning(ops_float.binary(np.arctan2), atan2)},
         ("atan2(l.x, r.y)",), called("atan2"), BOTH_WAYS, NOT_LINEAR, _made("atan2"),
-        calls=(call("atan2", 2, 2, _made("atan2")),), sympy=_UNKNOWN,
+        calls=(call("atan2", 2, 2, _made("atan2")),), sympy=_UNKNOWN, passes_nan=always,
     ),
 )  # fmt: skip
 SPELLINGS = (

@@ -120,4 +120,7 @@ class Operator:
     sympy: str | Absent = field(default=NOT_IN_SYMPY)  # SymPy's class
     warns: bool | None = None  # numpy could warn about the kernel; None: only with floats
     passes_null: Callable[[Node], bool] = always  # NULL exactly where an argument is, and an error where one has one
+    passes_nan: Callable[[Node], bool] = never  # NaN, NULL or an error where an argument is NaN or NULL
+    skips_null: bool = False  # NULL only where all arguments are
+    lazy: bool = False  # evaluates its first argument alone if that decides
     inner: bool = False  # only bands create it, so that it has no text

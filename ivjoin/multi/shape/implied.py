@@ -18,12 +18,13 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from itertools import combinations
 
+from ivjoin.expr import ops
 from ivjoin.expr.nodes import Node, columns_of, make
 from ivjoin.expr.types import BOOL
 
 __all__ = ["of_two"]
 
-_SMALL_LEFT = {"lt": True, "le": True, "gt": False, "ge": False}
+_SMALL_LEFT = {ops.LT: True, ops.LE: True, ops.GT: False, ops.GE: False}
 _RISING_CASTS = frozenset({"int", "decimal", "float"})
 
 
@@ -39,18 +40,18 @@ class _Replacing:
         """Return an expression over the two inputs that is never greater than ``n`` (not ``down``: never less)."""
         if self._reads(n):
             return n
-        if n.op == ("greatest" if down else "least"):
+        if n.op == (ops.GREATEST if down else ops.LEAST):
             kept = tuple(a for a in n.args if self._reads(a) and self._is_there(a))
             return None if not kept else kept[0] if len(kept) == 1 else make(n.op, kept, n.params, n.type)
         if down and n.type.kind in ("int", "decimal", "float") and (
-            n.op == "abs" or (n.op == "mul" and n.args[0] is n.args[1])
+            n.op == ops.ABS or (n.op == ops.MUL and n.args[0] is n.args[1])
         ):
             return make("literal", (), (0.0 if n.type.kind == "float" else 0,), n.type)
-        if n.op in ("add", "sub", "add_days", "sub_days", "date_diff"):
-            return self._rebuilt(n, down, down == n.op.startswith("add"))
-        if n.op == "neg":
+        if n.op in (ops.ADD, ops.SUB, ops.ADD_DAYS, "sub_days", ops.DATE_DIFF):
+            return self._rebuilt(n, down, down == n.op.startswith(ops.ADD))
+        if n.op == ops.NEG:
             return self._rebuilt(n, not down)
-        if n.op == "cast" and {n.type.kind, n.args[0].type.kind} <= _RISING_CASTS:
+        if n.op == ops.CAST and {n.type.kind, n.args[0].type.kind} <= _RISING_CASTS:
             return self._rebuilt(n, down)
         return None
 
@@ -62,7 +63,7 @@ class _Replacing:
         return all(c.params[1] in self.names for c in columns_of(n))
 
     def _is_there(self, n: Node) -> bool:
-        while n.op == "cast":
+        while n.op == ops.CAST:
             n = n.args[0]
         if n.op == "literal":
             return n.params[0] is not None and n.params[0] == n.params[0]
@@ -104,9 +105,9 @@ def of_two(
 
 def _rises(n: Node) -> bool:
     """Return whether a float rises with each of its columns, NaN above all: only literals are added."""
-    if n.op in ("add", "sub"):
+    if n.op in (ops.ADD, ops.SUB):
         return _is_finite(n.args[1]) and _rises(n.args[0])
-    if n.op in ("greatest", "least", "cast"):
+    if n.op in (ops.GREATEST, ops.LEAST, ops.CAST):
         return all(_rises(a) for a in n.args)
     return n.op in ("column", "literal")
 
@@ -115,11 +116,11 @@ def _adds_up(n: Node, numbers: Set[Node], inside: bool = False) -> bool:
     """Return whether a sum is NaN only if infinities cancel, and not ``inside`` of greatest or least."""
     if n.type.kind in ("int", "decimal"):
         return True
-    if n.op in ("add", "sub", "neg"):
+    if n.op in (ops.ADD, ops.SUB, ops.NEG):
         return not inside and all(_adds_up(a, numbers) for a in n.args)
-    if n.op in ("greatest", "least"):
+    if n.op in (ops.GREATEST, ops.LEAST):
         return all(_adds_up(a, numbers, True) for a in n.args)
-    if n.op == "cast":
+    if n.op == ops.CAST:
         return _adds_up(n.args[0], numbers, inside)
     return n in numbers or _is_finite(n)
 

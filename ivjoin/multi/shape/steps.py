@@ -16,10 +16,10 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from ivjoin.expr import build
+from ivjoin.conditions.strictness import skips_nulls
+from ivjoin.expr import build, ops
 from ivjoin.expr.nodes import LEFT, RIGHT, Node, columns_of, make, rewrite
 from ivjoin.multi.spec import MultiSpec, Part
-from ivjoin.plan.derived.certain import skips_nulls
 from ivjoin.plan.spec import JoinSpec
 from ivjoin.separation.separate import Separation, separate
 
@@ -198,7 +198,7 @@ def _classes(spec: MultiSpec) -> list[list[tuple[str, Node]]]:
     owners = {f.name: a for a in spec.aliases for f in spec.wide(a)}
     found: list[dict[Node, str]] = []
     for p in spec.parts:
-        if p.node.op != "eq" or len(p.aliases) != 2:
+        if p.node.op != ops.EQ or len(p.aliases) != 2:
             continue
         ends = {n: _owner(n, owners) for n in p.node.args}
         if any(alias is None for alias in ends.values()):
@@ -214,7 +214,7 @@ def _classes(spec: MultiSpec) -> list[list[tuple[str, Node]]]:
 def _owner(n: Node, owners: Mapping[str, str]) -> str | None:
     """Return the input of one end of an equality; None if it may raise an error or reads several columns."""
     inner = n
-    while inner.op == "cast" and inner.type.kind == inner.args[0].type.kind == "int" and _holds(inner):
+    while inner.op == ops.CAST and inner.type.kind == inner.args[0].type.kind == "int" and _holds(inner):
         inner = inner.args[0]
     return owners.get(inner.params[1]) if inner.op == "column" else None
 
@@ -229,7 +229,7 @@ def _implied(
     classes: Sequence[Sequence[tuple[str, Node]]], a: frozenset[str], b: frozenset[str], mine: Sequence[Part]
 ) -> Iterator[Node]:
     """Return an equality for each class of both sides that no conjunct of the step compares."""
-    direct = {n for p in mine if p.node.op == "eq" for n in p.node.args}
+    direct = {n for p in mine if p.node.op == ops.EQ for n in p.node.args}
     for c in classes:
         ends = [next((n for alias, n in c if alias in side), None) for side in (a, b)]
         if ends[0] is None or ends[1] is None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import Any
 
+from ivjoin.conditions.strictness import skips_nulls
 from ivjoin.errors import OrderError, came
 from ivjoin.expr.nodes import Node, columns_of, walk
 from ivjoin.expr.ordinal import ordinal_of
@@ -20,7 +21,7 @@ from ivjoin.operator.explaining.wording import band_said, listed, said
 from ivjoin.operator.lookup.picks.thinning import ways_of
 from ivjoin.operator.pruning.prune_bounds import Bounder
 from ivjoin.plan.cutting import cut_of, why_not_cut
-from ivjoin.plan.derived.certain import domain_of, skips_nulls
+from ivjoin.plan.derived.certain import domain_of
 from ivjoin.plan.derived.implied import with_edges
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.picking.pick import picking_of

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ivjoin.conditions.text import MUL, to_text
+from ivjoin.expr import ops
 from ivjoin.expr.nodes import Node, make, walk
 from ivjoin.expr.ordinal import has_ordinal, ordinal_of
 from ivjoin.expr.terms import BandTerm
@@ -21,9 +22,9 @@ from ivjoin.frontier.order import ordinal_range, shown
 __all__ = ["band_said", "domain_said", "label", "listed", "said"]
 
 _SYMBOLS = {
-    "add": "+", "sub": "-", "mul": "*", "div": "/", "intdiv": "div", "mod": "%", "eq": "=", "ne": "<>", "lt": "<",
-    "le": "<=", "gt": ">", "ge": ">=", "eq_null_safe": "<=>", "and": "AND", "or": "OR", "not": "NOT", "neg": "-",
-    "date_diff": "-",
+    ops.ADD: "+", ops.SUB: "-", ops.MUL: "*", ops.DIV: "/", ops.INTDIV: "div", ops.MOD: "%", ops.NEG: "-",
+    ops.DATE_DIFF: "-", ops.EQ: "=", ops.NE: "<>", ops.LT: "<", ops.LE: "<=", ops.GT: ">", ops.GE: ">=",
+    ops.EQ_NULL_SAFE: "<=>", ops.AND: "AND", ops.OR: "OR", ops.NOT: "NOT",
 }  # fmt: skip
 _TYPED = re.compile(r"\bTIMESTAMP(?:_NTZ)? (?=')|\bDATE (?=')")
 _DOUBLE = re.compile(r"(?<=\d)D\b")
@@ -38,27 +39,27 @@ def said(node: Node, level: int = 0) -> str:
 
 
 def _plain(n: Node, args: tuple[Node, ...]) -> Node:
-    if n.op in ("next_up", "next_down"):
+    if n.op in (ops.NEXT_UP, ops.NEXT_DOWN):
         return args[0]
-    if n.op == "attempt":  # the last argument is the expression to try, which identifies the attempt
+    if n.op == ops.ATTEMPT:  # the last argument is the expression to try, which identifies the attempt
         tried = n.args[-1]
         return make(n.op, (*args[:-1], make(tried.op, args[:-1], tried.params, tried.type)), n.params, n.type)
-    if n.op == "cast" and n.type.is_numeric and args[0].type.is_numeric:
+    if n.op == ops.CAST and n.type.is_numeric and args[0].type.is_numeric:
         return args[0]
-    if n.op == "coalesce" and len(args) == 2 and _is_edge(args[1]):
+    if n.op == ops.COALESCE and len(args) == 2 and _is_edge(args[1]):
         return args[0]
-    if n.op == "case":
+    if n.op == ops.CASE:
         values = [v for v in (*args[1:-1:2], args[-1]) if not _is_edge(v)]
         if len(set(values)) == 1:
             return values[0]
-    if n.op == "add" and len(args) == 2:
+    if n.op == ops.ADD and len(args) == 2:
         a, b = args
-        if a.op == "neg" and b.op != "neg":
-            return make("sub", (b, a.args[0]), n.params, n.type)
-        if b.op == "neg":
-            return make("sub", (a, b.args[0]), n.params, n.type)
+        if a.op == ops.NEG and b.op != ops.NEG:
+            return make(ops.SUB, (b, a.args[0]), n.params, n.type)
+        if b.op == ops.NEG:
+            return make(ops.SUB, (a, b.args[0]), n.params, n.type)
         if b.op == "literal" and b.type.is_numeric and _is_below(b.params[0]):
-            return make("sub", (a, make("literal", (), (-b.params[0],), b.type)), n.params, n.type)
+            return make(ops.SUB, (a, make("literal", (), (-b.params[0],), b.type)), n.params, n.type)
     return n if args == n.args else make(n.op, args, n.params, n.type)
 
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from ivjoin.conditions.evaluate import Vector, evaluate, first_error
 from ivjoin.errors import EvaluationError
+from ivjoin.expr import ops
 from ivjoin.expr.nodes import Node, sides_of
 from ivjoin.expr.ordinal import has_ordinal, ordinals
 from ivjoin.operator.lookup.answer import Answers, Stored
@@ -55,7 +56,7 @@ class BestAnswers(Answers):
 
     def _near(self, node: Node) -> bool:
         """Return whether a conjunct is an upper bound of the distance that picks, so that the nearest rows decide."""
-        return node.op in ("le", "lt") and node.args[0] is self._pick.by[0] and node.args[1].op == "literal"
+        return node.op in (ops.LE, ops.LT) and node.args[0] is self._pick.by[0] and node.args[1].op == "literal"
 
     def untaken(self, rows: Rows) -> Iterator[pa.RecordBatch]:
         """Yield output for right rows that no later left row can match and that no left row has taken."""

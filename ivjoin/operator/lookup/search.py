@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ivjoin.expr import ops
 from ivjoin.expr.nodes import Node, sides_of
 from ivjoin.expr.ordinal import has_ordinal
 from ivjoin.operator.lookup.picks.trim import distance_of
@@ -42,7 +43,7 @@ def search_of(plan: JoinPlan, by_pick: bool = False) -> tuple[list[Term], tuple[
 
 def _follows(node: Node, other: Node) -> bool:
     """Return whether an expression rises with another one: it is the same, or adds a number to it."""
-    return node is other or (node.op == "add" and node.args[0] is other and node.args[1].op == "literal")
+    return node is other or (node.op == ops.ADD and node.args[0] is other and node.args[1].op == "literal")
 
 
 def comes_in_order(plan: JoinPlan, order: tuple[Node, bool] | None, axis: int | None) -> bool:

@@ -11,8 +11,8 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from ivjoin.arguments import one_of, warn_caller
 from ivjoin.errors import OptionError, UnsupportedError, came
-from ivjoin.expr.arguments import one_of, warn_caller
 from ivjoin.plan.join_plan import JoinPlan
 
 __all__ = ["GOES_ON", "LEAST_ROWS", "NOT_RESTORED", "Budget", "Shed", "Spill", "WhenFull", "budget_of", "bytes_of"]

@@ -10,18 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
 from ivjoin.expr import build
-from ivjoin.expr.nodes import Node, walk
+from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import NAN_ORDINAL, ordinal_of, value_of
 from ivjoin.frontier.order import ordinal_range
 
-__all__ = ["certain", "domain_of", "ordinals_of", "skips_nulls", "there"]
-
-_SKIP_NULLS = frozenset({"greatest", "least", "coalesce"})
-
-
-def skips_nulls(nodes: Iterable[Node]) -> bool:
-    """Return whether an expression contains an operator that skips NULLs."""
-    return any(n.op in _SKIP_NULLS for n in walk(*nodes))
+__all__ = ["certain", "domain_of", "ordinals_of", "there"]
 
 
 def domain_of(node: Node, interval: tuple[int, int, bool]) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Set
 from typing import TYPE_CHECKING
 
+from ivjoin.expr import ops
 from ivjoin.expr.nodes import Node, columns_of, make, sides_of, walk
 from ivjoin.expr.types import BOOL
 
@@ -21,7 +22,7 @@ _MOST_NODES = 64  # of a comparison that is analysed
 
 def inner_bounds(c: Node, never_null: Set[Node]) -> Iterator[Node]:
     """Return comparisons with literals that follow from comparison ``c``, for two-sided expressions within it."""
-    inside = [n for n in walk(c) if n is not c and len(sides_of(n)) == 2 and n.op not in ("case", "coalesce")]
+    inside = [n for n in walk(c) if n is not c and len(sides_of(n)) == 2 and n.op not in (ops.CASE, ops.COALESCE)]
     inside = [n for n in inside if (n.type.is_discrete or n.type.kind == "float") and n not in c.args]
     if not inside or len(inside) > _MOST_NODES:
         return
@@ -40,6 +41,6 @@ def _bounds(n: Node, found: Dom, always: Dom) -> Iterator[Node]:
     if found.may_null or found.is_empty:
         return
     if found.lo is not None and (always.lo is None or found.lo > always.lo):
-        yield make("ge", (n, make("literal", (), (found.lo,), n.type)), (), BOOL)
+        yield make(ops.GE, (n, make("literal", (), (found.lo,), n.type)), (), BOOL)
     if found.hi is not None and not found.may_nan and (always.hi is None or found.hi < always.hi or always.may_nan):
-        yield make("le", (n, make("literal", (), (found.hi,), n.type)), (), BOOL)
+        yield make(ops.LE, (n, make("literal", (), (found.hi,), n.type)), (), BOOL)

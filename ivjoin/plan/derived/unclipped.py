@@ -12,6 +12,7 @@ from fractions import Fraction
 from math import ceil, floor
 from typing import TYPE_CHECKING
 
+from ivjoin.expr import ops
 from ivjoin.expr.form import Form, Number, scale_of
 from ivjoin.expr.nodes import Node
 from ivjoin.separation.linear import Opened, span
@@ -27,7 +28,7 @@ class Unclipped:
 
     def __init__(self, node: Node, known: Collection[Node]) -> None:
         self._rest: int | None = None
-        if node.op == "coalesce" and len(node.args) == 2 and node.args[1].op == "literal":
+        if node.op == ops.COALESCE and len(node.args) == 2 and node.args[1].op == "literal":
             node, self._rest = node.args[0], node.args[1].params[0]
         self._form: Form | None = None
         self._scale = scale_of(node.type)

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from ivjoin.arguments import one_of
 from ivjoin.conditions.read.fluent import Expr, left, lit, right, when
 from ivjoin.errors import ColumnError, ConditionError, came
 from ivjoin.expr import build
-from ivjoin.expr.arguments import one_of
-from ivjoin.expr.durations import EXAMPLES, seconds_of_text
 from ivjoin.expr.literals import seconds_of
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import has_ordinal
 from ivjoin.expr.types import INT64, TICKS_PER_SECOND, Type, from_arrow, to_arrow
+from ivjoin.frontier.durations import EXAMPLES, seconds_of_text
 from ivjoin.outer.jointype import join_type
 from ivjoin.plan import spec
 from ivjoin.plan.picking.choice import Pick

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from ivjoin.conditions.evaluate import check_supported
 from ivjoin.errors import ConditionError, IvjoinError, came
-from ivjoin.expr import build
+from ivjoin.expr import build, ops
 from ivjoin.expr.conjuncts import conjuncts_of
 from ivjoin.expr.nodes import Node, sides_of
 from ivjoin.expr.ordinal import has_ordinal
@@ -69,7 +69,7 @@ def _by_one(
     A null as the first value never wins such a pick, so the condition must exclude it.
     """
     place, near = by[0], None
-    if pick.keep == "first" and len(by) == 1 and place.op == "abs" and place.args[0].op == "sub":
+    if pick.keep == "first" and len(by) == 1 and place.op == ops.ABS and place.args[0].op == ops.SUB:
         a, b = place.args[0].args
         near, place = (a, b) if sides_of(b) == {"right"} else (b, a)
         if sides_of(near) != {"left"} or condition is None:

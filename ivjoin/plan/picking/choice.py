@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from ivjoin.arguments import MOST_ROWS, one_of, whole_number
 from ivjoin.errors import OptionError, came
-from ivjoin.expr.arguments import MOST_ROWS, one_of, whole_number
 
 if TYPE_CHECKING:
     from ivjoin.conditions.written import Expression

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from ivjoin.arguments import known_options, worker_count
 from ivjoin.errors import OptionError, came
-from ivjoin.expr.arguments import known_options, worker_count
 
 __all__ = ["heavy_grids"]
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from ivjoin.arguments import known_options, worker_count
 from ivjoin.errors import OptionError, came
-from ivjoin.expr.arguments import known_options, worker_count
 from ivjoin.routing.rows.arguments import near, one_of
 from ivjoin.routing.rows.arrays import expanded
 

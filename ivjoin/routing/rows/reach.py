@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ivjoin.conditions.strictness import may_err, strict
 from ivjoin.expr.conjuncts import conjuncts_of
-from ivjoin.expr.nodes import Node, walk
+from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import has_ordinal
 from ivjoin.expr.terms import BandTerm
-from ivjoin.functions.table import never_errs, passes_null
 from ivjoin.plan.cutting import Offset, met_by
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import SIDES
@@ -67,17 +67,17 @@ class Reach:
     def why_it_may_raise(self, axis: Axis) -> str | None:
         """Return which key or place may raise an error, so that a row must go to all cells; None if none may."""
         for node in (*self.keys[0], *self.keys[1], *axis.nodes(0), *axis.nodes(1)):
-            if _may_err(node):
+            if may_err(node):
                 return f"{node} may raise an error, and its row must then go to all cells; put it into a column"
         return None
 
 
 def reach_of(plan: JoinPlan) -> Reach:
-    surely = frozenset(_strict(plan))
+    surely = strict(conjuncts_of(plan.condition))
     keys: tuple[list[Node], list[Node]] = ([], [])
     safe, notes = [], []
     for key in plan.separation.keys:
-        if any(_may_err(n) and n not in surely for n in (key.left, key.right)):
+        if any(may_err(n) and n not in surely for n in (key.left, key.right)):
             notes.append(
                 f"{key.left} = {key.right} may raise an error where the condition does not, so it does not spread rows"
             )
@@ -121,26 +121,5 @@ def _axes(divided: int, terms: Sequence[BandTerm], surely: frozenset[Node]) -> I
             yield Axis(divided, node, low, high)
 
 
-def _may_err(root: Node) -> bool:
-    return not all(map(never_errs, walk(root)))
-
-
 def _is_sure(n: Node, surely: frozenset[Node]) -> bool:
-    return has_ordinal(n.type) and (n in surely or not _may_err(n))
-
-
-def _strict(plan: JoinPlan) -> set[Node]:
-    """Return the nodes whose error implies that the condition is not TRUE."""
-    found: set[Node] = set()
-    stack = [] if plan.condition is None else [(c, True) for c in conjuncts_of(plan.condition)]
-    while stack:
-        node, deeper = stack.pop()
-        if node in found:
-            continue
-        found.add(node)
-        if node.op == "eq_null_safe":
-            # below these, a null argument can hide an error, and null <=> null is TRUE
-            found.update(node.args)
-        elif deeper and passes_null(node):
-            stack += [(a, True) for a in node.args]
-    return found
+    return has_ordinal(n.type) and (n in surely or not may_err(n))

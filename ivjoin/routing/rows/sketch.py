@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from ivjoin.arguments import known_options, worker_count
 from ivjoin.errors import MissingPackageError, OptionError, SnapshotError, came
-from ivjoin.expr.arguments import known_options, worker_count
 
 __all__ = ["KeyCounts"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Unpack
 
+from ivjoin.arguments import known_options
 from ivjoin.errors import IvjoinError
-from ivjoin.expr.arguments import known_options
 from ivjoin.operator.explaining.explain import explain_plan
 from ivjoin.operator.memory.budget import WhenFull
 from ivjoin.plan.cache import plan_of

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from ivjoin.arguments import known_options, warn_caller
 from ivjoin.errors import IvjoinError, UnsupportedError
-from ivjoin.expr.arguments import known_options, warn_caller
 from ivjoin.operator.memory.budget import Budget, WhenFull
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.spec import SIDES

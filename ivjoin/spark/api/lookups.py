@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
+from ivjoin.arguments import known_options
 from ivjoin.conditions.evaluate import check_supported
 from ivjoin.errors import ConditionError, OrderError, UnsupportedError, came
-from ivjoin.expr.arguments import known_options
 from ivjoin.outer.jointype import join_type
 from ivjoin.plan.picking.asof import AsOf, as_of
 from ivjoin.plan.question import named_pairs

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 from pyspark.sql.types import StructField, StructType
 
+from ivjoin.arguments import known_options, warn_caller, worker_count
 from ivjoin.errors import ConditionError, IvjoinError, UnsupportedError
-from ivjoin.expr.arguments import known_options, warn_caller, worker_count
 from ivjoin.expr.literals import zone_named
 from ivjoin.expr.nodes import columns_of
 from ivjoin.frontier.order import Order

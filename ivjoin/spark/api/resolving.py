@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from ivjoin import conditions, expr
+from ivjoin.arguments import one_of
 from ivjoin.errors import ConditionError, OrderError
 from ivjoin.expr import build
-from ivjoin.expr.arguments import one_of
 from ivjoin.expr.literals import zone_named
 from ivjoin.expr.nodes import Node
 from ivjoin.frontier.order import Order

@@ -7,6 +7,9 @@ enclose. The caller is therefore warned if a condition can raise an error.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from ivjoin.expr import ops
 from ivjoin.expr.nodes import Node, walk
 from ivjoin.expr.types import TICKS_PER_SECOND
 from ivjoin.spark.conditions.leftover import tokens
@@ -14,7 +17,15 @@ from ivjoin.spark.rows.arrow import widens
 
 __all__ = ["AnsiWarning", "ansi_note", "backquoted"]
 
-_PER_SECOND = {"unix_seconds": 1, "unix_millis": 1_000, "unix_micros": 1_000_000}
+# The integers between which the result lies, from the ends of the first and the last argument.
+_ENDS: dict[str, Callable[[int, int, int, int], tuple[int, ...]]] = {
+    ops.ADD: lambda a, b, c, d: (a + c, b + d),
+    ops.SUB: lambda a, b, c, d: (a - d, b - c),
+    ops.MUL: lambda a, b, c, d: (a * c, a * d, b * c, b * d),
+    ops.NEG: lambda a, b, c, d: (-b, -a),
+    ops.ABS: lambda a, b, c, d: (0 if a <= 0 <= b else min(abs(a), abs(b)), max(abs(a), abs(b))),
+}
+_PER_SECOND = {ops.UNIX_SECONDS: 1, ops.UNIX_MILLIS: 1_000, ops.UNIX_MICROS: 1_000_000}
 
 
 class AnsiWarning(UserWarning):
@@ -33,7 +44,7 @@ def _name(quoted: str) -> str:
 def ansi_note(condition: Node | None) -> str | None:
     """Return the warning for a session without ANSI mode; None if no value can make the condition raise."""
     nodes = [] if condition is None else list(walk(condition))
-    tried = {n.args[-1] for n in nodes if n.op == "attempt"}  # NULL in place of an error
+    tried = {n.args[-1] for n in nodes if n.op == ops.ATTEMPT}  # NULL in place of an error
     found = [n for n in nodes if _can_err(n) and n not in tried]
     if not found:
         return None
@@ -49,20 +60,21 @@ def ansi_note(condition: Node | None) -> str | None:
 def _can_err(n: Node) -> bool:
     """Return whether the operator, in ANSI mode alone, raises for some value of its arguments' types."""
     kind = n.type.kind
-    if n.op in ("div", "intdiv", "mod", "pmod"):
+    if n.op in (ops.DIV, ops.INTDIV, ops.MOD, ops.PMOD):
         if n.args[1].op == "literal" and kind == "float":
             return n.args[1].params[0] == 0
         if kind == "decimal" and n.type.precision == 38:
             return True
         divisor = _span(n.args[1])
-        return divisor is None or divisor[0] <= 0 <= divisor[1] or (n.op == "intdiv" and divisor[0] <= -1 <= divisor[1])
-    if n.op in ("add", "sub", "mul", "neg", "abs"):
+        least = -1 if n.op == ops.INTDIV else 0  # the least value div -1 overflows
+        return divisor is None or (divisor[0] <= 0 and least <= divisor[1])
+    if n.op in _ENDS:
         if kind == "int":
             return _outside(_span(n), n.type.limits)
-        return kind == "decimal" and n.type.precision == 38 and n.op not in ("neg", "abs")
-    if n.op in ("round", "bround"):
+        return kind == "decimal" and n.type.precision == 38 and n.op not in (ops.NEG, ops.ABS)
+    if n.op in (ops.ROUND, ops.BROUND):
         return kind == "int" and n.params[0] < 0
-    return n.op == "cast" and _cast_can_err(n)
+    return n.op == ops.CAST and _cast_can_err(n)
 
 
 def _cast_can_err(n: Node) -> bool:
@@ -87,7 +99,7 @@ def _span(n: Node) -> tuple[int, int] | None:
     """Return the least and greatest integer of an expression over arguments that do not overflow."""
     if n.op == "literal":
         return (n.params[0], n.params[0]) if n.type.kind in ("int", "decimal") and n.params[0] is not None else None
-    if n.op == "cast" and n.type.is_numeric:
+    if n.op == ops.CAST and n.type.is_numeric:
         return _span(n.args[0])
     if n.type.kind != "int":
         return None
@@ -95,13 +107,10 @@ def _span(n: Node) -> tuple[int, int] | None:
         low, high = n.args[0].type.limits
         ticks = TICKS_PER_SECOND[n.args[0].type.unit]
         return low * _PER_SECOND[n.op] // ticks, high * _PER_SECOND[n.op] // ticks
-    if n.op not in ("add", "sub", "mul", "neg", "abs"):
+    if n.op not in _ENDS:
         return n.type.limits
     low, high = n.type.limits
     spans = [_span(x) or (low, high) for x in n.args]
     (a, b), (c, d) = [(max(x, low), min(y, high)) for x, y in (spans[0], spans[-1])]
-    ends = {
-        "add": (a + c, b + d), "sub": (a - d, b - c), "mul": (a * c, a * d, b * c, b * d), "neg": (-b, -a),
-        "abs": (0 if a <= 0 <= b else min(abs(a), abs(b)), max(abs(a), abs(b))),
-    }[n.op]
+    ends = _ENDS[n.op](a, b, c, d)
     return min(ends), max(ends)

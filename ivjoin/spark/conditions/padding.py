@@ -13,16 +13,16 @@ from typing import Any
 import pyarrow as pa
 
 from ivjoin.errors import UnsupportedError
+from ivjoin.expr import ops
 from ivjoin.expr.build.strings import rpad
 from ivjoin.expr.literals import is_literal, literal
-from ivjoin.expr.nodes import Node, make, rewrite
+from ivjoin.expr.nodes import COMPARISONS, Node, make, rewrite
 from ivjoin.plan.spec import SIDES
 
 __all__ = ["char_widths", "padded", "refuse_pairs"]
 
 _KEY = "__CHAR_VARCHAR_TYPE_STRING"  # metadata of a column, such as "char(3)"
 _CHAR = re.compile(r"char\((\d+)\)")
-_COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge", "eq_null_safe"})
 
 #: Characters of the CHAR columns, by side and name.
 Widths = Mapping[tuple[str, str], int]
@@ -44,9 +44,9 @@ def padded(condition: Node, widths: Widths) -> Node:
 
 
 def _padded(node: Node, widths: Widths) -> Node | None:
-    if node.op == "in" and len(node.args) == 1:
+    if node.op == ops.IN and len(node.args) == 1:
         return _padded_list(node, widths)
-    if node.op not in _COMPARISONS or not any(_width(a, widths) for a in node.args if a.op == "column"):
+    if node.op not in COMPARISONS or not any(_width(a, widths) for a in node.args if a.op == "column"):
         return None
     found = [_width(a, widths) for a in node.args]
     if None in found:
@@ -63,7 +63,7 @@ def _padded_list(node: Node, widths: Widths) -> Node | None:
         return None
     most = max(width, *(len(value or "") for value in node.params))
     values = tuple(value if value is None else value.ljust(most) for value in node.params)
-    return make("in", (x if width == most else _to(x, most),), values, node.type)
+    return make(ops.IN, (x if width == most else _to(x, most),), values, node.type)
 
 
 def _width(node: Node, widths: Widths) -> int | None:

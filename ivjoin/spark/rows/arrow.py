@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.conditions.evaluate import evaluate
+from ivjoin.expr import ops
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import ordinals
 from ivjoin.expr.types import Type
@@ -51,7 +52,7 @@ def as_spark_sql(node: Node, names: Sequence[str]) -> str | None:
     """
     if node.op == "column":
         return f"`{place(list(names).index(node.params[1]))}`"
-    if node.op == "cast":
+    if node.op == ops.CAST:
         inner = as_spark_sql(node.args[0], names)
         target = type_name(node.type)
         if inner is None or target is None or not widens(node.args[0].type, node.type):

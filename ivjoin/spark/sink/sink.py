@@ -16,8 +16,8 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
+from ivjoin.arguments import known_options
 from ivjoin.errors import IvjoinError
-from ivjoin.expr.arguments import known_options
 from ivjoin.spark.api.origin import Origin
 from ivjoin.spark.rows.arrow import in_places
 from ivjoin.spark.rows.late import REASON, LateRows, kept_late

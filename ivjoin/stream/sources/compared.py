@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ivjoin.arguments import warn_caller
 from ivjoin.errors import SlowJoinWarning
-from ivjoin.expr.arguments import warn_caller
 
 __all__ = ["pairs_text", "warn_of_pairs"]
 

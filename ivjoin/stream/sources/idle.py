@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from ivjoin.arguments import one_of
 from ivjoin.errors import OptionError, came
-from ivjoin.expr.arguments import one_of
-from ivjoin.expr.durations import EXAMPLES, seconds_of_text
 from ivjoin.expr.ordinal import python_value
+from ivjoin.frontier.durations import EXAMPLES, seconds_of_text
 from ivjoin.operator.operator import SymmetricHashJoin
 from ivjoin.plan.spec import SIDES
 from ivjoin.stream.sources.gathering import Pieces

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, Unpack
 
 import pyarrow as pa
 
+from ivjoin.arguments import known_options
 from ivjoin.errors import ConditionError, OptionError, came
-from ivjoin.expr.arguments import known_options
 from ivjoin.expr.timezones import zone_of_call
 from ivjoin.frontier.late import OnLate, late_rule
 from ivjoin.operator.memory.budget import WhenFull, budget_of

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from ivjoin import expr
+from ivjoin.arguments import text
 from ivjoin.conditions.evaluate import check_supported, evaluate, first_error
 from ivjoin.conditions.read.aggregates import AGGREGATES, Call, parse_aggregate
 from ivjoin.errors import ColumnError, ConditionError, EvaluationError, OptionError, SchemaError, UnsupportedError, came
 from ivjoin.expr import build
-from ivjoin.expr.arguments import text
 from ivjoin.expr.nodes import Node, columns_of, make
 from ivjoin.expr.types import BOOL, FLOAT64, from_arrow, to_arrow
 from ivjoin.outer.values import plain_array

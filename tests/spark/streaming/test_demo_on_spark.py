@@ -13,9 +13,9 @@ import pytest
 from rich.console import Console
 
 import ivjoin
-from ivjoin.demo.flights import read_flights, read_weather
-from ivjoin.demo.jobs import Job, compare, compare_files, make_jobs
-from ivjoin.demo.spark import join_files
+from ivjoin.cli.demo.flights import read_flights, read_weather
+from ivjoin.cli.demo.jobs import Job, compare, compare_files, make_jobs
+from ivjoin.cli.demo.spark import join_files
 
 pytestmark = pytest.mark.spark
 

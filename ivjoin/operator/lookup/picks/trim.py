@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ivjoin.expr import ops
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.types import FLOAT64
 from ivjoin.operator.lookup.aggregates.reduce import Ranges
@@ -25,7 +26,7 @@ Trim = Callable[[Run, Rows, Ranges], Ranges]
 
 def distance_of(node: Node) -> tuple[Node, Node] | None:
     """Return (left, right) of a distance ``abs(left - right)`` between expressions of the two sides; else None."""
-    if node.op != "abs" or node.args[0].op not in ("sub", "date_diff"):
+    if node.op != ops.ABS or node.args[0].op not in (ops.SUB, ops.DATE_DIFF):
         return None
     a, b = node.args[0].args
     return (a, b) if a.type == b.type else None

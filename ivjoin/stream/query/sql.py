@@ -14,8 +14,8 @@ from ivjoin.expr.scope import nearest
 from ivjoin.expr.timezones import zone_of_call
 from ivjoin.frontier.late import OnLate
 from ivjoin.operator.memory.budget import WhenFull
-from ivjoin.query.joining import joined
-from ivjoin.query.resolved import resolved
+from ivjoin.stream.query.joining import joined
+from ivjoin.stream.query.resolved import resolved
 from ivjoin.stream.sources.inputs import ArrowStream, Source, open_input
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 import ivjoin
-from ivjoin.demo.flights import DemoError, read_flights, read_weather, stream
-from ivjoin.demo.jobs import Job, Verdict, compare, make_jobs
-from ivjoin.demo.spark import run_on_spark
+from ivjoin.cli.demo.flights import DemoError, read_flights, read_weather, stream
+from ivjoin.cli.demo.jobs import Job, Verdict, compare, make_jobs
+from ivjoin.cli.demo.spark import run_on_spark
 from ivjoin.files.formats import FileError, Sink
 
 if TYPE_CHECKING:

@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from ivjoin.errors import IvjoinError, UnsupportedError
-from ivjoin.expr import build
-from ivjoin.expr.nodes import Node, columns_of, make, rewrite
+from ivjoin.expr import build, ops
+from ivjoin.expr.nodes import FLIPPED, NEGATED, Node, columns_of, make, rewrite
 from ivjoin.expr.timezones import zone_of_call
 from ivjoin.frontier.late import late_rule
 from ivjoin.multi.question import MOST_INPUTS
 from ivjoin.operator.memory.budget import budget_of
-from ivjoin.query.projected import Projection
-from ivjoin.query.resolved import Resolved, Step, sides
 from ivjoin.stream.after.inputs import renamed
 from ivjoin.stream.after.wrapped import WrappedStream
 from ivjoin.stream.asof import asof_join
 from ivjoin.stream.many import join_many
 from ivjoin.stream.pull import band_join, stream_of
+from ivjoin.stream.query.projected import Projection
+from ivjoin.stream.query.resolved import Resolved, Step, sides
 from ivjoin.stream.sources.inputs import Source
 from ivjoin.stream.window.join import Finished, window_plan
 
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 __all__ = ["joined"]
 
 _Names = dict[tuple[str, str], str]  # (alias, column) -> the joined column
-_FLIPPED = {"ge": "le", "gt": "lt", "le": "ge", "lt": "gt", "eq": "eq"}
 
 
 def joined(
@@ -268,14 +267,14 @@ def _asof_question(
         if pair is None:
             raise _unlike_asof(step, f"{c} does not compare one column of each side")
         op, a, b = pair
-        if op == "eq":
+        if op == ops.EQ:
             by.append((names[a.params], b.params[1]))
         else:
             axis.append((op, names[a.params], b.params[1]))
     if len(axis) != 1:
         raise _unlike_asof(step, f"the condition has {len(axis)} inequalities")
     op, a_name, b_name = axis[0]
-    return by, (a_name, b_name), "backward" if op in ("ge", "gt") else "forward", op in ("ge", "le")
+    return by, (a_name, b_name), "backward" if op in (ops.GE, ops.GT) else "forward", op in (ops.GE, ops.LE)
 
 
 def _unlike_asof(step: Step, why: str) -> IvjoinError:
@@ -287,12 +286,12 @@ def _unlike_asof(step: Step, why: str) -> IvjoinError:
 
 def _columns_of_comparison(c: Node, alias: str, zone: str) -> tuple[str, Node, Node] | None:
     """Return the operator, the left column and the right column of a comparison without casts of the caller."""
-    if c.op not in _FLIPPED:
+    if c.op == ops.NE or c.op not in NEGATED:
         return None
-    a, b = (x.args[0] if x.op == "cast" else x for x in c.args)
+    a, b = (x.args[0] if x.op == ops.CAST else x for x in c.args)
     if a.op != "column" or b.op != "column" or build.compare(c.op, a, b, zone) is not c:
         return None
     op = c.op
     if a.params[0] == alias:
-        op, a, b = _FLIPPED[op], b, a
+        op, a, b = FLIPPED[op], b, a
     return (op, a, b) if sides(b) == {alias} and sides(a) != {alias} else None

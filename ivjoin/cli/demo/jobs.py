@@ -9,8 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from ivjoin.demo import flights as data
-from ivjoin.demo.flights import DemoError
+from ivjoin.cli.demo import flights as data
+from ivjoin.cli.demo.flights import DemoError
 
 __all__ = ["Job", "Verdict", "compare", "compare_files", "make_jobs"]
 

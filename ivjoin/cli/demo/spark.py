@@ -29,8 +29,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ivjoin.demo.flights import DemoError
-from ivjoin.demo.jobs import Job, Verdict, compare, compare_files
+from ivjoin.cli.demo.flights import DemoError
+from ivjoin.cli.demo.jobs import Job, Verdict, compare, compare_files
 from ivjoin.errors import IvjoinError
 
 if TYPE_CHECKING:

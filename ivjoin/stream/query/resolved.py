@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from ivjoin.conditions.read.sqlselect import Item, JoinClause, Select
 from ivjoin.errors import ColumnError, ConditionError, UnsupportedError
-from ivjoin.expr import build
+from ivjoin.expr import build, ops
 from ivjoin.expr.conjuncts import conjuncts_of
 from ivjoin.expr.nodes import Node, columns_of, make
 from ivjoin.expr.scope import Scope
@@ -128,7 +128,7 @@ def _step(select: Select, clause: JoinClause, alias: str, visible: _Visible, zon
     for i, name in enumerate(using):
         left, right = before.resolve(None, name), visible.alone(alias).resolve(None, name)
         last = clause.asof and i == len(using) - 1
-        conjuncts.append(build.compare("ge" if last else "eq", left, right, zone))
+        conjuncts.append(build.compare(ops.GE if last else ops.EQ, left, right, zone))
         both = [left] if clause.how in ("inner", "left") or last else [right]
         if clause.how == "full":
             both = [left, right]

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
+from ivjoin.arguments import known_options, one_of
 from ivjoin.conditions import scalar
 from ivjoin.errors import ConditionError, OptionError, came
-from ivjoin.expr.arguments import known_options, one_of
 from ivjoin.expr.conjuncts import conjuncts_of
 from ivjoin.expr.nodes import Node, make
 from ivjoin.expr.scope import Scope, nearest
@@ -22,11 +22,11 @@ from ivjoin.multi.spec import MultiSpec
 from ivjoin.operator.memory.budget import WhenFull
 from ivjoin.outer.jointype import join_type
 from ivjoin.plan.picking.choice import Pick, check_pick
-from ivjoin.query.joining import joined
-from ivjoin.query.resolved import Resolved, Step, pushed, sides
 from ivjoin.stream.join_stream import JoinStream
 from ivjoin.stream.many import join_many, opened
 from ivjoin.stream.pull import thread_count
+from ivjoin.stream.query.joining import joined
+from ivjoin.stream.query.resolved import Resolved, Step, pushed, sides
 from ivjoin.stream.sources.columns import places_of
 from ivjoin.stream.sources.hints import index_hints
 from ivjoin.stream.sources.inputs import ArrowStream
