@@ -36,8 +36,7 @@ class BatchRows:
     def __init__(self, batch: pa.RecordBatch, index: np.ndarray | None, widths: Sequence[int | None]) -> None:
         self._batch = batch
         self._index = index
-        there = None if index is None else index >= 0
-        self._there = None if there is None or there.all() else there
+        self._there = None if index is None or index.min(initial=0) >= 0 else index >= 0
         self._widths = widths
 
     def __len__(self) -> int:

@@ -20,6 +20,7 @@ __all__ = [
 ]
 
 _TOP_BIT = np.int64(-(2**63))
+_FEW = 4096  # rows
 _DTYPES = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
@@ -152,8 +153,8 @@ def encoded(array: pa.Array) -> pa.DictionaryArray:
 
 
 def take(array: pa.Array, index: np.ndarray, width: int | None) -> pa.Array:
-    """Return rows of an array; with ``width``, its type's :func:`byte_width`, by numpy, which is faster."""
-    if width is None or array.null_count:
+    """Return rows of an array; few with ``width``, its type's :func:`byte_width`, by numpy, whose calls cost less."""
+    if width is None or array.null_count or len(index) > _FEW:
         return taken(array, whole_numbers(index))
     return fixed_array(fixed_view(array, width).take(index, axis=0), None, array.type)
 

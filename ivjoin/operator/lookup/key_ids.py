@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ivjoin.plan.join_plan import JoinPlan
+from ivjoin.shj.kernels.lookup import scan_kernels
 from ivjoin.shj.registers import I64_MAX
 from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys
 
@@ -15,7 +16,6 @@ __all__ = ["KeyIds", "ends_of", "key_table", "sweep_keys"]
 
 _NARROW = 4  # times as many ids as rows are worth less than naming keys by a table
 _SOME = 1024  # ids that are worth so in any case
-_PIECE = 1 << 16  # keys
 _MANY_IDS = 4096  # ids from which on some may be freed
 _NEVER = 2**31  # keys in use: a table with so many frees none by itself
 
@@ -42,9 +42,11 @@ def sweep_keys(keys: KeyTable, rows: int, used: Callable[[], Iterable[np.ndarray
 def ends_of(values: np.ndarray, usable: np.ndarray | None) -> tuple[int, int] | None:
     """Return the least and the greatest of the usable values : int64[n]; None if there are none."""
     values = values if usable is None else values[usable]
-    # Both ends are found while a piece is in the cache.
-    found = [(p.min(), p.max()) for i in range(0, len(values), _PIECE) if len(p := values[i : i + _PIECE])]
-    return (int(min(least for least, _ in found)), int(max(most for _, most in found))) if found else None
+    if not len(values):
+        return None
+    out = np.empty(2, dtype=np.int64)
+    scan_kernels.ends(np.ascontiguousarray(values), out)
+    return int(out[0]), int(out[1])
 
 
 @dataclass(frozen=True, slots=True)

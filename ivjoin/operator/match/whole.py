@@ -271,7 +271,7 @@ class Whole:
         one, other = ("at", "to") if self._get("listed") else ("out_probe", "out_build")
         cursor = self._get("cursor")
         cut = slice(cursor, min(self._get("total"), cursor + self._most_pairs))
-        rows, places = self._arrays[one][cut].copy(), self._arrays[other][cut].copy()
+        rows, places = self._arrays[one][cut], self._arrays[other][cut]
         self._set(cursor=cut.stop)
         which, p = self._get("which"), self.probe
         if which in (0, 1):
@@ -282,9 +282,10 @@ class Whole:
 
             yield from in_parts(lone, 0, len(rows))
             return
-        there = places >= 0
-        if p == 1 and not there.all() and any(f.left is not None and f.right is not None for f in self.plan.fields):
+        merged = p == 1 and any(f.left is not None and f.right is not None for f in self.plan.fields)
+        if merged and places.min(initial=0) < 0:
             # A merged key column is taken from the right side where the left side has no row.
+            there = places >= 0
             for some in in_parts(lambda c: self._merged(batches, rows[c], places[c], there[c]), 0, len(rows)):
                 yield from some
             return

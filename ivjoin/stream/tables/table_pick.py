@@ -31,7 +31,7 @@ from ivjoin.stream.workers import each
 
 __all__ = ["TablePick", "table_pick"]
 
-_SLICE_ROWS = 1 << 17  # of both sides
+_SLICE_ROWS = 1 << 18  # of both sides
 _NOTHING = Sorted(np.empty(0, dtype=np.int64), None, {})
 
 

@@ -32,7 +32,7 @@ from ivjoin.stream.workers import each
 
 __all__ = ["TableWindow", "table_window"]
 
-_SLICE_ROWS = 1 << 17  # of both sides
+_SLICE_ROWS = 1 << 18  # of both sides
 _BANDS = 8  # a slice is this many windows wide, so that few right rows go to two
 _MOST_TEXT = 2**31 - 1  # bytes
 _RUN_ROWS, _MOST_SLICES = 1 << 15, 64  # left rows of a slice that looks up one run, and slices: each begins with a pass

@@ -25,7 +25,6 @@ COLUMNS = {
 def small_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, size in {"_WORTH_DEALING": 64, "_BUCKET": 40, "_SAMPLE": 200, "_PART": 300}.items():
         monkeypatch.setattr(dealing, name, size)
-    monkeypatch.setattr(ordered, "_PIECE", 64)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
@@ -50,13 +49,36 @@ def test_unusable_rows_are_left_out(threads: int) -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-@pytest.mark.parametrize("at", [0, 1, 63, 64, 299, 300, 301, 2998, None])
+@pytest.mark.parametrize("at", [0, 1, 299, 300, 301, 4094, 4095, 4096, 4097, 9998, None])
 def test_one_fall_is_seen_anywhere(at: int | None, threads: int) -> None:
-    values = np.arange(3000)
+    values = np.arange(10_000)
     if at is not None:
         values[at] = values[at + 1] + 1
     assert ordered.rises(values) is (at is None)
+    assert dealing.rise(values, threads) is (at is None)
     assert (dealing.order_of(values, None, threads)[0] is None) is (at is None)
+
+
+@pytest.mark.parametrize("values", [[], [5], [3, 3], [-(2**63), 2**63 - 1], [2**63 - 1, -(2**63)]])
+def test_few_values_rise(values: list[int]) -> None:
+    assert ordered.rises(np.array(values, dtype=np.int64)) is (values == sorted(values))
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("name", COLUMNS)
+def test_ends_are_of_usable_values(name: str, threads: int) -> None:
+    values = COLUMNS[name]
+    for usable in (None, _rng.random(3000) < 0.3, np.arange(3000) == 1234):
+        some = values if usable is None else values[usable]
+        assert dealing.ends_of(values, usable, threads) == (min(some.tolist()), max(some.tolist()))
+    assert dealing.ends_of(values, np.zeros(3000, dtype=bool), threads) is None
+    assert dealing.ends_of(values[:0], None, threads) is None
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_rows_are_numbered(threads: int) -> None:
+    for n in (0, 1, 300, 301, 2000):
+        assert dealing.numbers(7, n, threads).tolist() == list(range(7, 7 + n))
 
 
 @pytest.mark.parametrize("cuts", [[0], [-(2**63)], [2**63 - 1], [-(2**63), 2**63 - 1], [-5, -4, 0, 2**40, 2**62]])

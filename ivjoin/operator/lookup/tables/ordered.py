@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ivjoin.shj.kernels.lookup import scan_kernels
 from ivjoin.shj.registers import I64_MAX, I64_MIN
 
 __all__ = ["Sorted", "Term", "count_to", "rises"]
 
-_PIECE = 1 << 16  # values that are compared at once: they fit into a cache
 Term = tuple[int, int, int]  # left axis, right axis, offset: a bound of the right value
 
 
@@ -44,11 +44,7 @@ class Sorted:
 
 def rises(values: np.ndarray) -> bool:
     """Return whether no value is less than the one before it."""
-    for start in range(0, len(values), _PIECE):
-        piece = values[start : start + _PIECE + 1]
-        if not (piece[:-1] <= piece[1:]).all():
-            return False
-    return True
+    return bool(scan_kernels.rises(np.ascontiguousarray(values, dtype=np.int64)))
 
 
 def count_to(values: np.ndarray, bound: int, closed: bool) -> int:
