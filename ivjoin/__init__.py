@@ -31,7 +31,6 @@ from ivjoin.errors import (
 if TYPE_CHECKING:
     from ivjoin.conditions.read.fluent import column, left, lit, right
     from ivjoin.files.declared import csv, json
-    from ivjoin.files.row_groups import prune_row_groups
     from ivjoin.frontier.order import Order
     from ivjoin.metrics import JoinMetrics, MultiJoinMetrics
     from ivjoin.multi.operator import MultiJoin
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
     from ivjoin.stream.asof import asof_join
     from ivjoin.stream.explaining import explain
     from ivjoin.stream.join_stream import JoinStream
+    from ivjoin.stream.pruning import prune_row_groups
     from ivjoin.stream.pull import band_join
     from ivjoin.stream.query.many import multi_join
     from ivjoin.stream.query.sql import sql
@@ -68,7 +68,7 @@ _LAZY = {
     "left": "ivjoin.conditions.read.fluent",
     "multi_join": "ivjoin.stream.query.many",
     "lit": "ivjoin.conditions.read.fluent",
-    "prune_row_groups": "ivjoin.files.row_groups",
+    "prune_row_groups": "ivjoin.stream.pruning",
     "right": "ivjoin.conditions.read.fluent",
     "sql": "ivjoin.stream.query.sql",
     "window_join": "ivjoin.stream.window.join",

@@ -15,10 +15,10 @@ from oracle import HOWS, rows_of
 
 import ivjoin
 from ivjoin.cli import main
-from ivjoin.files.row_groups import opened
 from ivjoin.files.statistics import ColumnRanges
 from ivjoin.plan.cache import planned
 from ivjoin.plan.derived import row_groups as reach
+from ivjoin.stream.pruning import opened
 
 NAN = float("nan")
 PRESERVED = {"left": (0,), "right": (1,), "full": (0, 1), "left_anti": (0,), "right_anti": (1,)}

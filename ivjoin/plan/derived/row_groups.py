@@ -1,4 +1,4 @@
-"""Find the row groups of two inputs that a join has to read, because rows of the other input can match them."""
+"""Find the row groups that a join or a predicate has to read, because the condition can be TRUE for their rows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ivjoin.expr.nodes import Node, columns_of
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.propagation import Dom, Outcome, contract_nodes
 
-__all__ = ["meeting_groups"]
+__all__ = ["groups_within", "meeting_groups"]
 
 # Skipping row groups on one side narrows the range of that side, which may skip more on the other.
 _ROUNDS = 4
@@ -25,6 +25,25 @@ class Ranges(Protocol):
     def of_group(self, group: int, columns: Sequence[Node]) -> dict[Node, Dom]: ...
 
     def of_groups(self, groups: Sequence[int], columns: Sequence[Node]) -> dict[Node, Dom]: ...
+
+
+def groups_within(condition: Node | None, ranges: Ranges) -> list[int]:
+    """Return the row groups (ascending) of one input for which a condition over its columns can be TRUE."""
+    groups = ranges.groups_with_rows()
+    if condition is None:
+        return groups
+    columns = columns_of(condition)
+    # Many row groups look alike to the predicate, if statistics are missing or a column is constant.
+    seen: dict[tuple[Dom, ...], bool] = {}
+    kept = []
+    for group in groups:
+        known = ranges.of_group(group, columns)
+        key = tuple(known.values())
+        if key not in seen:
+            seen[key] = _feasible(condition, known)
+        if seen[key]:
+            kept.append(group)
+    return kept
 
 
 def meeting_groups(plan: JoinPlan, ranges: tuple[Ranges, Ranges]) -> tuple[list[int], list[int]]:

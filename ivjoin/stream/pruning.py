@@ -18,10 +18,9 @@ import pyarrow.parquet as pq
 from ivjoin import conditions, expr
 from ivjoin.errors import IvjoinError, named
 from ivjoin.expr.literals import zone_named
-from ivjoin.expr.nodes import columns_of
 from ivjoin.files.parquet import open_parquet
 from ivjoin.files.statistics import ColumnRanges
-from ivjoin.propagation import Dom, Outcome, contract_nodes
+from ivjoin.plan.derived.row_groups import groups_within
 
 if TYPE_CHECKING:
     from ivjoin.conditions.written import Expression
@@ -79,22 +78,7 @@ def prune_row_groups(
     with opened(parquet_file) as file:
         ranges = ColumnRanges(file, "left")
         scope = expr.Scope(ranges.schema, pa.schema([]), params=params)
-        condition = conditions.condition(predicate, scope, timezone=timezone)
-        groups = ranges.groups_with_rows()
-        if condition is None:
-            return groups
-        columns = columns_of(condition)
-        # Many row groups look alike to the predicate, if statistics are missing or a column is constant.
-        seen: dict[tuple[Dom, ...], bool] = {}
-        kept = []
-        for group in groups:
-            known = ranges.of_group(group, columns)
-            key = tuple(known.values())
-            if key not in seen:
-                seen[key] = contract_nodes([condition], known, [])[0] is not Outcome.INFEASIBLE
-            if seen[key]:
-                kept.append(group)
-        return kept
+        return groups_within(conditions.condition(predicate, scope, timezone=timezone), ranges)
 
 
 @contextmanager
@@ -124,6 +108,3 @@ def opened(parquet_file: Any) -> Iterator[pq.ParquetFile]:
         yield file
     finally:
         file.close()
-
-
-# -- statistics as physical values ------------------------------------------------------------------------------------
