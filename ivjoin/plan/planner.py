@@ -42,7 +42,7 @@ def make_plan(spec: JoinSpec) -> JoinPlan:
     jt, schemas, pairs = join_type(spec.how), spec.schemas, list(spec.on)
     equalities = [_key_equality(a, b, schemas, spec.timezone) for a, b in pairs]
     conjuncts = [*equalities, *([spec.condition] if spec.condition is not None else [])]
-    whole = build.and_(*conjuncts) if len(conjuncts) > 1 else (conjuncts[0] if conjuncts else None)
+    whole = build.and_(*conjuncts) if conjuncts else None
     if whole is not None:
         check_supported(whole)
     never_null = frozenset(

@@ -141,7 +141,7 @@ def _step(spec: MultiSpec, sides: tuple[Side, Side], classes: list[list[tuple[st
     implied = _follows(spec, a, b, mine)
     if implied and not conjuncts:
         conjuncts = [build.literal(True)]
-    condition = build.and_(*conjuncts) if len(conjuncts) > 1 else conjuncts[0] if conjuncts else None
+    condition = build.and_(*conjuncts) if conjuncts else None
     options = spec.options
     left, right = (() if s.is_joined else (spec.inputs[s.aliases[0]],) for s in sides)
     schemas = [pa.schema([f for alias in s.aliases for f in spec.wide(alias)]) for s in sides]
@@ -254,5 +254,5 @@ def _pairs(spec: MultiSpec) -> Mapping[tuple[str, str], Separation]:
             keys = [local(n, names) for n in _implied(classes, frozenset({a}), frozenset({b}), mine)]
             conjuncts = [*keys, *(local(p.node, names) for p in mine)]
             if conjuncts:
-                out[a, b] = separate(build.and_(*conjuncts) if len(conjuncts) > 1 else conjuncts[0])
+                out[a, b] = separate(build.and_(*conjuncts))
     return out

@@ -208,7 +208,7 @@ def _of(given: Mapping[str, Any], aliases: Sequence[str]) -> dict[str, Any] | No
 
 
 def _all(conjuncts: Sequence[Node]) -> Node | None:
-    return build.and_(*conjuncts) if len(conjuncts) > 1 else conjuncts[0] if conjuncts else None
+    return build.and_(*conjuncts) if conjuncts else None
 
 
 def _renamed(source: Source, keys: set[str], taken: set[str]) -> tuple[Source, dict[str, str]]:

@@ -28,7 +28,7 @@ class Projection:
         output: Sequence[tuple[str, Node]],
     ) -> None:
         self._places = {key: schema.get_field_index(name) for key, name in names.items() if name in schema.names}
-        self._after = build.and_(*after) if len(after) > 1 else after[0] if after else None
+        self._after = build.and_(*after) if after else None
         self._nodes = [node for _, node in output]
         self._computed = [n for n in dict.fromkeys(self._nodes) if n.op != "column"]
         check_supported(*self._computed, *([] if self._after is None else [self._after]))
