@@ -14,7 +14,9 @@ import numpy as np
 
 from ivjoin.errors import IvjoinError, OptionError, came
 
-__all__ = ["MOST_ROWS", "known_options", "one_of", "text", "warn_caller", "whole_number", "worker_count"]
+__all__ = [
+    "MOST_ROWS", "known_options", "near", "number", "one_of", "text", "warn_caller", "whole_number", "worker_count",
+]  # fmt: skip
 
 MOST_ROWS = 2**31 - 1  # of a batch
 _MOST_WORKERS = 100_000
@@ -98,10 +100,15 @@ def whole_number(name: str, value: Any, least: int, most: int, what: str = "a wh
 
 
 def worker_count(value: Any) -> int:
-    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    if not whole or not 1 <= value <= _MOST_WORKERS:
-        raise OptionError(f"workers is {came(value)}; expected a whole number from 1 to {_MOST_WORKERS}")
-    return int(value)
+    return whole_number("workers", value, 1, _MOST_WORKERS)
+
+
+def number(name: str, value: Any, what: str) -> float:
+    """Return a finite number of at least 0 as a float; OptionError states ``what`` was expected."""
+    plain = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    if not plain or not 0 <= value < float("inf"):
+        raise OptionError(f"{name} is {came(value)}; expected {what}, 0 or more")
+    return float(value)
 
 
 def text(name: str, value: Any, example: str) -> str:
@@ -116,11 +123,21 @@ def text(name: str, value: Any, example: str) -> str:
     return value
 
 
-def one_of(name: str, value: Any, known: tuple[str, ...], error: type[IvjoinError] = OptionError) -> str:
-    """Return the value if it is one of a few words; otherwise raise ``error``."""
+def one_of(
+    name: str, value: Any, known: tuple[str, ...], error: type[IvjoinError] = OptionError, hint: bool = False
+) -> str:
+    """Return the value if it is one of a few words; otherwise raise ``error``, with the nearest one as a ``hint``."""
     if not isinstance(value, str) or value not in known:
-        raise error(f"{name} is {came(value)}; expected {', '.join(map(repr, known[:-1]))} or {known[-1]!r}")
+        words = ", ".join(map(repr, known[:-1]))
+        meant = near(value, known) if hint else ""
+        raise error(f"{name} is {came(value)}; expected {words} or {known[-1]!r}{meant}")
     return value
+
+
+def near(value: Any, known: Iterable[str], cutoff: float = 0.5) -> str:
+    """Return the nearest known name as the end of a message; empty if no name is near."""
+    found = difflib.get_close_matches(str(value)[:80], list(known), n=1, cutoff=cutoff)
+    return f"; did you mean {found[0]!r}?" if found else ""
 
 
 def _is_unicode(value: str) -> bool:

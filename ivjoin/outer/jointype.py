@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 
+from ivjoin.arguments import near
 from ivjoin.errors import ConditionError, came
 
 __all__ = ["JoinType", "join_type"]
@@ -63,7 +63,5 @@ def join_type(how: str) -> JoinType:
     plain = name.replace("_", "").replace(" ", "")
     found = _TYPES.get(name) or _TYPES.get(_ALIASES.get(plain, plain))
     if found is None:
-        near = difflib.get_close_matches(name[:80], _TYPES, n=1, cutoff=0.4)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ConditionError(f"how is {came(how)}; expected one of {', '.join(_TYPES)}{hint}")
+        raise ConditionError(f"how is {came(how)}; expected one of {', '.join(_TYPES)}{near(name, _TYPES, 0.4)}")
     return found

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ivjoin.arguments import known_options, worker_count
+from ivjoin.arguments import known_options, number, one_of, worker_count
 from ivjoin.errors import OptionError, came
 from ivjoin.plan.cache import planned
 from ivjoin.plan.spec import SIDES
@@ -19,7 +19,6 @@ from ivjoin.routing.heavy_keys import Division, HeavyKeys
 from ivjoin.routing.loads import indivisible, measured
 from ivjoin.routing.plan import RoutingPlan
 from ivjoin.routing.report import BETA
-from ivjoin.routing.rows.arguments import number, one_of
 from ivjoin.routing.rows.cells import Layout
 from ivjoin.routing.rows.reach import Axis, reach_of
 from ivjoin.routing.rows.reader import Reader, as_batch
@@ -82,7 +81,7 @@ def plan_join(
     >>> len(rows), len(set(cells)), p.report.replication < 1.05
     (1000, 4, True)
     """
-    one_of("scheme", scheme, SCHEMES)
+    one_of("scheme", scheme, SCHEMES, hint=True)
     workers = worker_count(workers)
     beta = number("beta", beta, "what a row of output costs")
     if current is not None and not isinstance(current, RoutingPlan):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ivjoin.arguments import known_options, worker_count
+from ivjoin.arguments import known_options, number, worker_count
 from ivjoin.errors import OptionError, came
 from ivjoin.plan.spec import SIDES
 from ivjoin.routing.counting import count, groups
@@ -15,7 +15,6 @@ from ivjoin.routing.loads import by_worker, heaviest_piece, indivisible
 from ivjoin.routing.plan import RoutingPlan
 from ivjoin.routing.planner import plan_join
 from ivjoin.routing.report import BETA, LoadReport
-from ivjoin.routing.rows.arguments import number
 from ivjoin.routing.rows.reader import as_batch
 from ivjoin.shj.plain import rows_at
 

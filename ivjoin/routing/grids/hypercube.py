@@ -15,9 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from ivjoin.arguments import known_options, worker_count
+from ivjoin.arguments import known_options, near, one_of, worker_count
 from ivjoin.errors import OptionError, came
-from ivjoin.routing.rows.arguments import near, one_of
 from ivjoin.routing.rows.arrays import expanded
 
 __all__ = ["HypercubePlan", "Relation", "hypercube"]
@@ -113,7 +112,7 @@ def hypercube(
     ({'y': 9, 'T.z': 7}, 63, 36.51)
     """
     workers = worker_count(workers)
-    one_of("scheme", scheme, SCHEMES)
+    one_of("scheme", scheme, SCHEMES, hint=True)
     if not isinstance(relations, Mapping) or not relations:
         raise OptionError(f"relations are {came(relations)}; expected {{name: Relation(rows, attributes)}}")
     for name, r in relations.items():
