@@ -90,10 +90,10 @@ class Isolator:
             u = number(b.params[0])
         exact = constant_of(u) is not None
         if op in (ops.LT, ops.LE, ops.EQ):
-            self.below(a, beyond(u, up=False) if op == ops.LT and exact else u, False)
+            self.bound(a, beyond(u, up=False) if op == ops.LT and exact else u, True, False)
         if op in (ops.GT, ops.GE, ops.EQ):
             bound = beyond(u, up=True) if op == ops.GT and exact else u
-            self.above(a, bound, op != ops.EQ and a not in self.known)
+            self.bound(a, bound, False, op != ops.EQ and a not in self.known)
 
     def _emit(self, smaller: Node, greater: Node, wrap: bool) -> None:
         forms = self.forms
@@ -113,96 +113,71 @@ class Isolator:
         """Return whether ``n`` and the bound together read at most one side."""
         return self.forms.sides(n) | self.forms.sides(u) != BOTH_SIDES
 
-    def below(self, e: Node, u: Node, hazy: bool) -> None:
-        """Derive bands from ``e <= u``. With ``hazy``, ``e`` may also be NaN. A NaN ``u`` bounds nothing."""
-        x = constant_of(u)
-        if x is not None and (math.isnan(x) or x == math.inf):
-            return
-        if self.forms.sides(e) != BOTH_SIDES:
-            self._emit(e, u, hazy)
-            return
-        if e.type.kind != "float":
-            self._discrete(e, u, up=True)
-            return
-        more = beyond(u, True, e.type.bits)
-        if constant_of(more) == math.inf:
-            return
-        if e.op in (ops.ADD, ops.SUB):
-            p, q = e.args
-            if self._free(q, u):
-                self.below(p, arith(ops.SUB if e.op == ops.ADD else ops.ADD, more, wide(q)), hazy)
-            elif self._free(p, u):
-                if e.op == ops.ADD:
-                    self.below(q, arith(ops.SUB, more, wide(p)), hazy)
-                else:
-                    self.above(q, arith(ops.SUB, wide(p), more), hazy)
-            elif e.op == ops.ADD and not hazy:
-                # p <= fl(p + q) <= u for a q that is not negative.
-                for part, other in ((p, q), (q, p)):
-                    if is_positive(other):
-                        self.below(part, u, False)
-            elif not hazy:
-                self._monotone(e, u)
-        elif e.op == ops.ABS:
-            self.below(e.args[0], u, hazy)
-            self.above(e.args[0], negated(u), hazy)
-        elif e.op == ops.GREATEST and not hazy:
-            self._each(e, u, up=True)
-        elif e.op == ops.MUL and e.args[0] is e.args[1]:
-            end = root(more)
-            self.below(e.args[0], end, hazy)
-            self.above(e.args[0], negated(end), hazy)
-        elif e.op == ops.POW and not hazy:
-            self._power(e, u)
-        elif e.op == ops.SQRT:
-            if x is None or x >= 0:
-                self.below(e.args[0], arith(ops.MUL, more, more), hazy)
-        elif e.op == ops.MONTHS_BETWEEN:
-            self._months(e, u, up=True)
-        elif not self._scaled(e, more, hazy, up=True) and not hazy:
-            self._ratio(e, more, up=True)
+    def bound(self, e: Node, u: Node, up: bool, hazy: bool) -> None:
+        """Derive bands from ``e <= u``, or ``e >= u`` unless ``up``. With ``hazy``, ``e`` may also be NaN.
 
-    def above(self, e: Node, u: Node, hazy: bool) -> None:
-        """Derive bands from ``e >= u``. With ``hazy``, ``e`` may also be NaN. A NaN ``u`` bounds nothing."""
-        x = constant_of(u)
-        if x is not None and (math.isnan(x) or x == -math.inf):
+        A NaN ``u`` bounds nothing.
+        """
+        x, end = constant_of(u), math.inf if up else -math.inf
+        if x is not None and (math.isnan(x) or x == end):
             return
         if self.forms.sides(e) != BOTH_SIDES:
-            self._emit(u, e, True)
+            if up:
+                self._emit(e, u, hazy)
+            else:
+                self._emit(u, e, True)
             return
         if e.type.kind != "float":
-            self._discrete(e, u, up=False)
+            self._discrete(e, u, up)
             return
-        less = beyond(u, False, e.type.bits)
-        if constant_of(less) == -math.inf:
+        edge = beyond(u, up, e.type.bits)
+        if constant_of(edge) == end:
             return
         if e.op in (ops.ADD, ops.SUB):
             p, q = e.args
             if self._free(q, u):
-                self.above(p, arith(ops.SUB if e.op == ops.ADD else ops.ADD, less, wide(q)), hazy)
+                self.bound(p, arith(ops.SUB if e.op == ops.ADD else ops.ADD, edge, wide(q)), up, hazy)
             elif self._free(p, u):
                 if e.op == ops.ADD:
-                    self.above(q, arith(ops.SUB, less, wide(p)), hazy)
+                    self.bound(q, arith(ops.SUB, edge, wide(p)), up, hazy)
                 else:
-                    self.below(q, arith(ops.SUB, wide(p), less), hazy)
-        elif e.op == ops.LEAST:
-            self._each(e, u, up=False)
+                    self.bound(q, arith(ops.SUB, wide(p), edge), not up, hazy)
+            elif up and not hazy:
+                self._monotone(e, u)
         elif e.op == ops.MONTHS_BETWEEN:
-            self._months(e, u, up=False)
-        elif not self._scaled(e, less, hazy, up=False):
-            self._ratio(e, less, up=False)
+            self._months(e, u, up)
+        elif up and hazy and e.op in (ops.GREATEST, ops.POW):
+            return
+        elif e.op == (ops.GREATEST if up else ops.LEAST):
+            self._each(e, u, up)
+        elif up and e.op == ops.ABS:
+            self._within(e.args[0], u, hazy)
+        elif up and e.op == ops.MUL and e.args[0] is e.args[1]:
+            self._within(e.args[0], root(edge), hazy)
+        elif up and e.op == ops.POW:
+            self._power(e, u)
+        elif up and e.op == ops.SQRT:
+            if x is None or x >= 0:
+                self.bound(e.args[0], arith(ops.MUL, edge, edge), True, hazy)
+        elif not self._scaled(e, edge, hazy, up) and not (up and hazy):
+            self._ratio(e, edge, up)
+
+    def _within(self, e: Node, u: Node, hazy: bool) -> None:
+        """Derive bands from ``-u <= e <= u``."""
+        self.bound(e, u, True, hazy)
+        self.bound(e, negated(u), False, hazy)
 
     def _scaled(self, e: Node, bound: Node, hazy: bool, up: bool) -> bool:
         """Handle negation, widening, and a constant factor or divisor."""
         if e.op == ops.NEG:
             # Exact: the additional step of the bound is not needed, but still correct.
-            (self.above if up else self.below)(e.args[0], negated(bound), hazy)
+            self.bound(e.args[0], negated(bound), not up, hazy)
             return True
         if e.op == ops.CAST:
             inner = e.args[0]
             if inner.type.kind not in ("float", "int", "decimal"):
                 return False
-            (self.below if up else self.above)(inner, bound, hazy)
+            self.bound(inner, bound, up, hazy)
             return True
         if e.op not in (ops.MUL, ops.DIV):
             return False
@@ -213,7 +188,7 @@ class Isolator:
         if k is None or not math.isfinite(k) or k == 0:
             return False
         new = arith(ops.DIV if e.op == ops.MUL else ops.MUL, bound, number(k))
-        (self.below if (k > 0) == up else self.above)(p, new, hazy)
+        self.bound(p, new, (k > 0) == up, hazy)
         return True
 
     def _discrete(self, m: Node, u: Node, up: bool) -> None:
@@ -252,7 +227,7 @@ class Isolator:
         for a in e.args:
             if self.forms.sides(a) == BOTH_SIDES:
                 continue
-            (self.below if up else self.above)(self._there(a, end), u, False)
+            self.bound(self._there(a, end), u, up, False)
 
     def _there(self, a: Node, end: float) -> Node:
         """Return a double that is ``end`` if the node is NULL."""
@@ -260,17 +235,24 @@ class Isolator:
         return build.coalesce(image, number(end)) if self.forms.may_null(a) else image
 
     def _monotone(self, e: Node, u: Node) -> None:
-        """Bound each pair of arguments of ``greatest(..) - least(..) <= u``, in both directions."""
+        """Bound the two-sided arguments of ``p + q <= u`` for a q that is not negative, and ``greatest - least <= u``.
+
+        Of the greatest and the least of several arguments, each pair is bounded, in both directions.
+        """
         p, q = e.args
+        if e.op == ops.ADD:
+            for part, other in ((p, q), (q, p)):
+                if is_positive(other):
+                    self.bound(part, u, True, False)  # part <= fl(p + q)
+            return
         if p.op != ops.GREATEST or q.op != ops.LEAST:
             return
         for a in p.args:
             for b in q.args:
                 if {self.forms.sides(a), self.forms.sides(b)} == {1, 2}:
                     high = self._there(b, math.inf)
-                    self.below(
-                        self._there(a, -math.inf), arith(ops.ADD, beyond(u, True, e.type.bits), high), False
-                    )
+                    more = arith(ops.ADD, beyond(u, True, e.type.bits), high)
+                    self.bound(self._there(a, -math.inf), more, True, False)
 
     def _power(self, e: Node, u: Node) -> None:
         """Bound ``x`` in ``x ** n`` for a literal n, with a margin for the rounding of math libraries."""
@@ -280,13 +262,12 @@ class Isolator:
         size = (abs(x) * (1 + 1e-12) + 1e-322) ** (1 / n) * (1 + 1e-12) + 1e-300
         if n % 2 == 0:
             if x >= 0:
-                self.below(e.args[0], number(size), False)
-                self.above(e.args[0], number(-size), False)
+                self._within(e.args[0], number(size), False)
         elif x >= 0:
-            self.below(e.args[0], number(size), False)
+            self.bound(e.args[0], number(size), True, False)
         else:
             least = max(0.0, abs(x) * (1 - 1e-12) - 1e-322) ** (1 / n) * (1 - 1e-12)
-            self.below(e.args[0], number(-least), False)
+            self.bound(e.args[0], number(-least), True, False)
 
     def _ratio(self, e: Node, bound: Node, up: bool) -> None:
         """Bound ``x`` in ``x / y <= u`` and ``x * y <= u``, or >=, for rows with a positive ``y``."""
@@ -303,10 +284,7 @@ class Isolator:
         if not up:  # a quotient of infinities is NaN, which is not below a bound
             positive = build.and_(positive, make(ops.LT, (y, number(math.inf)), (), BOOL))
         bounded = build.if_(positive, end, number(math.nan))
-        if up:
-            self.below(x, bounded, False)
-        else:
-            self.above(x, bounded, True)
+        self.bound(x, bounded, up, not up)
 
     def _months(self, e: Node, u: Node, up: bool) -> None:
         """Bound the difference of month numbers: it differs from ``months_between`` by less than one."""
