@@ -20,12 +20,13 @@ from ivjoin import conditions, expr
 from ivjoin.arguments import text, whole_number
 from ivjoin.errors import ConditionError, UnsupportedError, came
 from ivjoin.expr.literals import literal, physical, seconds_of, zone_named
-from ivjoin.expr.nodes import LEFT, Node, columns_of, make, walk
+from ivjoin.expr.nodes import LEFT, Node, columns_of, make, rewrite
 from ivjoin.expr.types import TICKS_PER_SECOND, Type, named, to_arrow
 from ivjoin.functions.rules.domain import Dom
 from ivjoin.interval.errors import tamed
 from ivjoin.interval.machine.domains import HAVE_INTERVALS, nearest, shown
 from ivjoin.propagation.dag import Outcome, Propagator
+from ivjoin.propagation.search import narrowed
 
 __all__ = ["Bounds", "Contraction", "contract"]
 
@@ -158,7 +159,7 @@ def contract(
     elif at_point:
         outcome, doms = Outcome.UNCHANGED, known
     else:
-        outcome, doms = _narrowed(Propagator(conjuncts, want), known, want, effort)
+        outcome, doms = narrowed(Propagator(conjuncts, want), known, want, effort)
     return Contraction(outcome, {name: Bounds(doms[n]) for name, n in columns.items()})
 
 
@@ -173,23 +174,12 @@ def _at_point(condition: Node, known: Mapping[Node, Dom]) -> bool | None:
         if d.is_empty or d.lo is None or d.lo != d.hi or d.may_nan:
             return None
         values[n] = literal(d.lo, n.type)
-    for n in walk(condition):
-        if n not in values:
-            values[n] = make(n.op, tuple(values[a] for a in n.args), n.params, n.type) if n.args else n
     try:
-        (v,) = evaluate([values[condition]], no_column, 1)
+        (v,) = evaluate([rewrite(condition, values.get)], no_column, 1)
     except UnsupportedError:
         return None
     erred = v.error is not None and bool(v.error[0])
     return not erred and (v.valid is None or bool(v.valid[0])) and bool(v.values[0])
-
-
-def _narrowed(
-    p: Propagator, known: dict[Node, Dom], want: tuple[Node, ...], effort: int
-) -> tuple[Outcome, dict[Node, Dom]]:
-    from ivjoin.propagation.search import narrowed
-
-    return narrowed(p, known, want, effort)
 
 
 def _entry(name: str, entry: Any) -> tuple[Type, Any, Any]:

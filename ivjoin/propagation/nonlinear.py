@@ -261,13 +261,11 @@ def _square(a: Any, b: Polynomial, rest: Polynomial, whole: bool) -> Way:
         else:
             near, far = _outward(sqrt(max(low, 0.0)), sqrt(high))
             near = max(near, 0.0)
-        found = None
-        for u in ((near, far), (-far, -near)):
-            y = (mul_rev if whole else _real_quotient)(_moved(u, m, whole), (two, two), (x[0], x[1]))
-            y = max(y[0], x[0]), min(y[1], x[1])
-            if y[0] <= y[1]:
-                found = y if found is None else (min(found[0], y[0]), max(found[1], y[1]))
-        return (1, 0) if found is None else found
+        parts = [
+            (mul_rev if whole else _real_quotient)(_moved(u, m, whole), (two, two), (x[0], x[1]))
+            for u in ((near, far), (-far, -near))
+        ]
+        return _hull_within(x, parts)
 
     return way
 
@@ -290,14 +288,15 @@ def _root(k: int, factor: Polynomial, rest: Polynomial, whole: bool) -> Way:
             return _cut_root(lo, k, whole, up=True), _cut_root(hi, k, whole, up=False)
         far = _cut_root(hi, k, whole, up=False)
         near = _cut_root(max(lo, 0), k, whole, up=True)
-        found = None
-        for u in ((near, far), (-far, -near)):
-            u = max(u[0], d[0]), min(u[1], d[1])
-            if u[0] <= u[1]:
-                found = u if found is None else (min(found[0], u[0]), max(found[1], u[1]))
-        return (1, 0) if found is None else found
+        return _hull_within(d, [(near, far), (-far, -near)])
 
     return way
+
+
+def _hull_within(d: Any, parts: Sequence[Pair]) -> Pair:
+    """Return the hull of the parts of some intervals within a domain."""
+    cut = [(lo, hi) for lo, hi in ((max(a, d[0]), min(b, d[1])) for a, b in parts) if lo <= hi]
+    return (min(lo for lo, _ in cut), max(hi for _, hi in cut)) if cut else (1, 0)
 
 
 def _cut_root(v: Any, k: int, whole: bool, up: bool) -> Any:

@@ -127,17 +127,13 @@ def comparison(i: int, op: str, d: Sum) -> Equation:
             return None
         low, high, _ = found
         if op in (ops.EQ, ops.NE):
-            equal = whole and low <= least <= high
-            differ = not (low == high == least and whole)
-            true, false = (equal, differ) if op == ops.EQ else (differ, equal)
+            true, false = whole and low <= least <= high, not (low == high == least and whole)
         elif op in (ops.LE, ops.GT):
             true, false = low <= most, high > most
-            if op == ops.GT:
-                true, false = false, true
         else:
             true, false = low < least, high >= least
-            if op == ops.GE:
-                true, false = false, true
+        if op in (ops.NE, ops.GT, ops.GE):
+            true, false = false, true
         return N | (T if true else 0) | (F if false else 0)
 
     def backward(s: State) -> None:
@@ -149,9 +145,8 @@ def comparison(i: int, op: str, d: Sum) -> Equation:
             if found is not None and whole and found[0] == found[1] == least:
                 raise Infeasible
             return
-        if wanted[0] is not None and wanted[1] is not None:
-            if not whole:
-                raise Infeasible
+        if true == ops.EQ and not whole:
+            raise Infeasible
         _solve(s, terms, *wanted)
 
     return Equation(tuple(d.terms), forward, backward)
