@@ -121,7 +121,7 @@ def test_samples_are_rows_of_their_frames(spark: Any, n: int) -> None:
     schemas = [arrow_schema(f.schema, "UTC") for f in (left, right)]
     spec = join_spec(*schemas, condition="l.x = r.y AND l.t > '0'")
     (some, rows), (others, other_rows) = samples((left, right), spec)
-    assert (rows, other_rows) == (n, n // 3)
+    assert (rows, other_rows) == (pytest.approx(n, rel=0.05), pytest.approx(n // 3, rel=0.05))
     assert some.num_rows == min(n, 8192)
     assert [int(t) for t in some.column("t").to_pylist()] == some.column("x").to_pylist()
     assert len(set(some.column("x").to_pylist())) == some.num_rows
