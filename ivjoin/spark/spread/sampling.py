@@ -79,10 +79,11 @@ def samples(frames: Sequence[Any], spec: JoinSpec) -> list[Sampled]:
     for side, frame in enumerate(frames):
         schema = looked_schema(spec, side)
         columns = [place(i) for i in looked_at(spec, side)]
-        some = in_places(frame).selectExpr(*columns, f"rand({_SEED}) AS draw").orderBy("draw").limit(SAMPLE_ROWS)
+        seed = _SEED * (side + 1)  # equal frames would have the same rows in both samples
+        some = in_places(frame).selectExpr(*columns, f"rand({seed}) AS draw").orderBy("draw").limit(SAMPLE_ROWS)
         table = some.toArrow()
         n, draws = table.num_rows, np.asarray(table["draw"])
-        hashes = np.random.default_rng(_SEED).integers(-1 << 63, 1 << 63, n)
+        hashes = np.random.default_rng(seed).integers(-1 << 63, 1 << 63, n)
         found = table.drop_columns("draw").append_column("h", pa.array(hashes)).combine_chunks().to_batches()
         batch = fitted(found[0], schema) if found else pa.RecordBatch.from_pylist([], schema)
         out.append((batch, n if n < SAMPLE_ROWS else max(n, round(n / draws[-1]))))
