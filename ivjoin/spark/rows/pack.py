@@ -173,7 +173,7 @@ def _packed(
 
 
 def hashed_matches(filters: Sequence[Node], keys: Sequence[Node], count: int) -> Way | None:
-    """Return the way of rows by their hash, without rows that can have no match; None if nothing excludes a row.
+    """Return what sends rows to buckets by their hash, except rows without a match; None if nothing excludes a row.
 
     A filter that is not TRUE excludes a row, and so does a NULL in a key column. Errors are left to the join.
     """

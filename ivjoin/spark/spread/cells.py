@@ -72,7 +72,7 @@ def packed_for_cells(frames: Mapping[str, Any], spec: MultiSpec, plan: Hypercube
 
 
 def _matches(spec: MultiSpec, alias: str, count: int, side: int) -> Way | None:
-    """Return the way without rows that the condition on their own input excludes. ``side`` is always the left one."""
+    """Return what drops rows that the condition on their own input excludes. ``side`` is always the left one."""
     filters = [p.node for p in spec.parts if p.aliases == {alias}]
     keys = [by[alias] for by in attributes(spec).values() if alias in by]
     return hashed_matches(filters, keys, count)

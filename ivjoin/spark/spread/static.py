@@ -7,7 +7,7 @@ along the band and joins slices. So Spark moves few large rows, and neither sort
                                                      +-- union -- repartition(label) -- mapInArrow(join)
     right -- hash of the keys -- pack (mapInArrow) --+
 
-Rows that cannot match by their own columns are dropped before the shuffle, unless the join emits them.
+Rows that cannot match by their own columns are dropped before the shuffle, unless the join emits or routes them.
 A task joins the rows of a few labels at a time, so these labels bound its memory. If keys alone do not divide the rows
 well, the map stage routes each row to cells (``spreading``). Small frames are not shuffled: one task joins them.
 
@@ -90,7 +90,7 @@ def static_join(
 
 
 def _matches(spec: JoinSpec, count: int, side: int) -> Way | None:
-    """Return the way without rows that have no match and are not emitted. Counted joins count these rows, too."""
+    """Return what drops rows that have no match and are not emitted. Counted joins count these rows, too."""
     plan = plan_of(spec)
     own = plan.sides[side]
     if plan.how.owes(side) or plan.raises or own.guards or own.bounds:  # a row outside of its bounds is an error
