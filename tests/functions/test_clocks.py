@@ -80,6 +80,44 @@ def test_values_as_spark_documents_them(expression: str, expected: Any) -> None:
     assert values(expression, table, timezone="Europe/Berlin") == [expected, None]
 
 
+NEW_YORK = "America/New_York"
+
+
+@pytest.mark.parametrize("expression, expected", [
+    ("date_format(a.t, 'yyyy-MM-dd HH:mm')", "2024-03-10 03:30"), ("date_format(a.t, 'h a')", "3 AM"),
+    ("timestampdiff(MINUTE, TIMESTAMP_NTZ '2024-03-10 00:00:00', a.t)", 210),
+    ("timestampdiff(HOUR, a.t, TIMESTAMP_NTZ '2024-03-10 05:30:00')", 2),
+    ("timestampdiff(MINUTE, TIMESTAMP_NTZ '2024-11-03 00:30:00', TIMESTAMP_NTZ '2024-11-03 02:30:00')", 120),
+    ("months_between(a.t, TIMESTAMP_NTZ '2024-02-01 00:00:00', FALSE)", 1.2936827956989247),
+])  # fmt: skip
+def test_a_time_that_the_clocks_skip_moves_forward_as_in_spark(expression: str, expected: Any) -> None:
+    """Spark 4.3 casts times without a zone to TIMESTAMP for these functions."""
+    table = pa.table({"i": [0, 1], "t": pa.array([T(2024, 3, 10, 2, 30), None], pa.timestamp("us"))})
+    got = values(expression, table, timezone=NEW_YORK)
+    assert got == [expected, None if "a.t" in expression else expected]
+
+
+@pytest.mark.parametrize("condition", [
+    "timestampdiff(MINUTE, l.t, r.t) BETWEEN 0 AND 30", "timestampdiff(HOUR, l.t, r.t) = 1",
+    "date_format(l.t, 'MM-dd HH:mm') = date_format(r.t, 'MM-dd HH:mm')",
+])  # fmt: skip
+@pytest.mark.parametrize("start", [T(2024, 3, 10), T(2024, 11, 3)])
+def test_eviction_keeps_the_matches_of_skipped_and_repeated_times(condition: str, start: dt.datetime) -> None:
+    times = [start + i * dt.timedelta(minutes=15) for i in range(24)]
+    table = pa.table({"t": pa.array(times, pa.timestamp("us"))})
+    pairs = ivjoin.sql(
+        f"SELECT l.t, r.t AS u, {condition} AS v FROM a l CROSS JOIN a r", a=table, timezone=NEW_YORK
+    ).read_all().to_pylist()
+    op = ivjoin.SymmetricHashJoin(
+        table.schema, table.schema, condition=condition, left_order="t", right_order="t", timezone=NEW_YORK
+    )
+    got = []
+    for row in table.to_batches(max_chunksize=1):
+        for side in ("left", "right"):
+            got += [tuple(x.values()) for batch in op.push(side, row) for x in batch.to_pylist()]
+    assert sorted(got) == sorted((x["t"], x["u"]) for x in pairs if x["v"])
+
+
 @pytest.mark.parametrize("expression, said", [
     ("time_bucket(INTERVAL '0' SECOND, a.t)", "width above zero"), ("time_bucket(a.i, a.t)", "takes INTERVAL literals"),
     ("time_bucket(INTERVAL '2' MONTH, a.t)", "INTERVAL 1 MONTH, 3 MONTHS or 1 YEAR"),

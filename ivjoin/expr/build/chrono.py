@@ -10,12 +10,13 @@ from ivjoin.errors import ConditionError, UnsupportedError
 from ivjoin.expr.build.arith import add, days_apart, mul
 from ivjoin.expr.build.casting import cast
 from ivjoin.expr.build.coerce import as_int32
+from ivjoin.expr.kernels.zones import is_fixed
 from ivjoin.expr.literals import literal
 from ivjoin.expr.nodes import Node, make
 from ivjoin.expr.types import DATE, INT32, INT64, MONTHS, duration, timestamp
 
 __all__ = [
-    "add_days", "add_interval", "add_months", "date_trunc", "days_apart", "extract", "from_days", "interval",
+    "add_days", "add_interval", "add_months", "date_trunc", "days_apart", "extract", "from_days", "instant", "interval",
     "interval_text", "last_day", "timestamp_of", "trunc_date", "unix_date", "unix_micros", "unix_millis",
     "unix_seconds", "unit_named",
 ]  # fmt: skip
@@ -163,6 +164,15 @@ def _stamped(x: Node, what: str, zone: str) -> Node:
     if x.type.kind not in ("date", "string", "null"):
         raise ConditionError(f"{what} needs a timestamp, not {x.type}: {x}")
     return cast(x, timestamp("us", zone), zone)
+
+
+def instant(x: Node, zone: str) -> Node:
+    """Return a timestamp as an instant, if it is a local time of a zone whose clocks change.
+
+    Spark takes a time without a zone so in most functions: a time that the clocks skip moves forward.
+    """
+    shown = x.op == "cast" and x.args[0].type.tz is not None and x.params[1] == zone  # the clocks showed it
+    return x if x.type.tz or shown or is_fixed(zone) else cast(x, timestamp(x.type.unit, zone), zone)
 
 
 def date_trunc(unit: str, x: Node, zone: str = "UTC") -> Node:

@@ -202,8 +202,7 @@ _DAYS = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Satu
 def _date_format(args: list[Node], zone: str) -> Node:
     """Return a time as text, by a pattern of letters as in Java."""
     x, pattern = args[0], constant_text(args[1], "the pattern of date_format")
-    if x.type.kind != "timestamp":
-        x = build.cast(x, timestamp("us", zone), zone)
+    x = chrono.instant(x, zone) if x.type.kind == "timestamp" else build.cast(x, timestamp("us", zone), zone)
     parts = [
         _formatted(m[0], x, zone) for m in re.finditer(r"'(?:[^']|'')*'|([A-Za-z])\1*|[^A-Za-z']+", pattern)
     ]

@@ -11,7 +11,7 @@ import numpy as np
 from ivjoin.errors import ConditionError
 from ivjoin.expr.build.arith import intdiv, sub
 from ivjoin.expr.build.casting import cast
-from ivjoin.expr.build.chrono import unit_named
+from ivjoin.expr.build.chrono import instant, unit_named
 from ivjoin.expr.build.strings import constant_text
 from ivjoin.expr.kernels.calendar import civil, split
 from ivjoin.expr.kernels.cells import Consts, Kernel, checked, of_values
@@ -44,7 +44,7 @@ _WHOLE_MONTHS = {"month": 1, "quarter": 3, "year": 12}
 
 def _stamp(x: Node, what: str, zone: str) -> Node:
     if x.type.kind == "timestamp":
-        return x
+        return instant(x, zone)
     if x.type.kind not in ("date", "string", "null"):
         raise ConditionError(f"{what} needs times, not {x.type}: {x}")
     return cast(x, timestamp("us", zone), zone)

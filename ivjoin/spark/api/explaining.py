@@ -35,6 +35,7 @@ _OFTEN_FASTER = (
     "Spark's own join is often faster where each key has few rows; band_join is faster for keys with many rows, for "
     "hot keys and for conditions without a key"
 )
+_FEW = 50  # right rows with the keys of a left row; both joins take the same processor time between 30 and 100
 
 _PINNED = "  a query that goes on from a checkpoint keeps the number of buckets that it began with"
 
@@ -98,8 +99,15 @@ def explain(
     else:
         lines = ["static: rows shuffled by the keys", *([f"  note: {spread.why}"] if spread.why else [])]
     if spread.plan is None and key_sql(plan_of(call.spec)) and call.spec.pick is None:
-        lines.append(f"  note: {_OFTEN_FASTER}")
+        lines.append(f"  note: {_which_is_faster(spread.partners)}")
     return "\n".join([*lines, *_pruning(call.spec, call.notes)])
+
+
+def _which_is_faster(partners: float | None) -> str:
+    if partners is None:
+        return _OFTEN_FASTER
+    likely = "Spark's own join is likely" if partners < _FEW else "band_join is likely"
+    return f"a left row shares its keys with about {partners:,.1f} right rows, so {likely} faster. {_OFTEN_FASTER}"
 
 
 def _of_a_joined_stream(frame: DataFrame) -> str:

@@ -25,6 +25,7 @@ from pyspark.sql.types import BinaryType, ByteType, IntegerType, StructField, St
 
 from ivjoin.conditions.evaluate import evaluate
 from ivjoin.errors import IvjoinError
+from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import NAN_ORDINAL, ordinals
 from ivjoin.outer.values import has_value
 from ivjoin.plan.cache import plan_of
@@ -33,7 +34,7 @@ from ivjoin.plan.spec import JoinSpec
 from ivjoin.spark.rows.results import Arrived, MapStage
 
 __all__ = [
-    "PACKED_IN_TWO", "PACKED_SCHEMA", "Route", "Seen", "Way", "fitted", "in_two", "packer", "parts",
+    "PACKED_IN_TWO", "PACKED_SCHEMA", "Route", "Seen", "Way", "fitted", "hashed_matches", "in_two", "packer", "parts",
     "unpacked", "whole",
 ]  # fmt: skip
 
@@ -41,7 +42,7 @@ _Packed = tuple[int, int, bytes | None, bytes | None]
 # From rows and their hashes to one row for each copy, with its added columns, and the buckets of the copies.
 Way = Callable[[pa.RecordBatch, np.ndarray], tuple[pa.RecordBatch, np.ndarray]]
 # Makes the ``Way`` of a side, once in each task. If it has an attribute ``heard``, its value goes to the first bucket.
-Route = Callable[[int], Way]
+Route = Callable[[int], Way | None]
 
 PACKED_SCHEMA = StructType([  # not as text, which Spark would parse for each stage
     StructField("label", IntegerType()), StructField("side", ByteType()), StructField("rows", BinaryType()),
@@ -167,7 +168,32 @@ def _packed(
         n = int(counts[bucket])
         part = grouped.slice(int(ends[bucket]) - n, n)
         out.append((labels[bucket], side, part.serialize().to_pybytes(), None))
-    yield _rows(out)
+    if out:
+        yield _rows(out)
+
+
+def hashed_matches(filters: Sequence[Node], keys: Sequence[Node], count: int) -> Way | None:
+    """Return what sends rows to buckets by their hash, except rows without a match; None if nothing excludes a row.
+
+    A filter that is not TRUE excludes a row, and so does a NULL in a key column. Errors are left to the join.
+    """
+    columns = [key.params[1] for key in keys if key.op == "column"]
+    if not filters and not columns:
+        return None
+
+    def way(batch: pa.RecordBatch, hashes: np.ndarray) -> tuple[pa.RecordBatch, np.ndarray]:
+        keep, wild = np.ones(batch.num_rows, dtype=bool), np.zeros(batch.num_rows, dtype=bool)
+        for v in evaluate(filters, lambda _, name: batch.column(name), batch.num_rows) if filters else ():
+            keep &= v.values if v.valid is None else v.values & v.valid
+            if v.error is not None:
+                wild |= v.error
+        for column in map(batch.column, columns):
+            if column.null_count:
+                keep &= np.asarray(column.is_valid())
+        keep |= wild
+        return (batch, hashes % count) if keep.all() else (batch.filter(pa.array(keep)), hashes[keep] % count)
+
+    return way
 
 
 def _rows(rows: list[_Packed]) -> pa.RecordBatch:

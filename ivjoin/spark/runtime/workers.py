@@ -12,14 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ivjoin.shj.kernels import everything
 from ivjoin.spark.runtime.environment import is_connect
-
-if TYPE_CHECKING:
-    pass
-
 
 __all__ = ["kernels_early", "own_workers"]
 

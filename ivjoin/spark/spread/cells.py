@@ -14,6 +14,7 @@ the whole row. A task that runs again therefore sends the same rows to the same 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -24,7 +25,7 @@ from ivjoin.multi.spec import MultiSpec
 from ivjoin.multi.spread import attributes
 from ivjoin.routing import HypercubePlan
 from ivjoin.spark.rows.arrow import as_spark_sql, hashable, in_places, place, union
-from ivjoin.spark.rows.pack import PACKED_SCHEMA, packer, parts
+from ivjoin.spark.rows.pack import PACKED_SCHEMA, Way, hashed_matches, packer, parts
 from ivjoin.spark.spread.buckets import bucket_labels
 from ivjoin.stream.many import tables_joined
 
@@ -63,10 +64,18 @@ def packed_for_cells(frames: Mapping[str, Any], spec: MultiSpec, plan: Hypercube
     packed = []
     for side, (alias, frame) in enumerate(frames.items()):
         rows, cell = in_cells(in_places(frame), spec, plan, alias, hashable(frame.schema))
-        pack = packer(spec.inputs[alias], 0, labels, tag=side, ticks=ticks)
+        route = None if ticks else partial(_matches, spec, alias, len(labels))
+        pack = packer(spec.inputs[alias], 0, labels, tag=side, route=route, ticks=ticks)
         names = [place(i) for i in range(len(frame.schema))]
         packed.append(rows.selectExpr(f"{cell} AS bucket", *names).mapInArrow(pack, PACKED_SCHEMA))
     return union(packed)
+
+
+def _matches(spec: MultiSpec, alias: str, count: int, side: int) -> Way | None:
+    """Return what drops rows that the condition on their own input excludes. ``side`` is always the left one."""
+    filters = [p.node for p in spec.parts if p.aliases == {alias}]
+    keys = [by[alias] for by in attributes(spec).values() if alias in by]
+    return hashed_matches(filters, keys, count)
 
 
 def joined_in_cells(

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pyspark.errors import PySparkException
-from pyspark.sql import Observation
-from pyspark.sql import functions as F
 
 from ivjoin.expr.nodes import columns_of
 from ivjoin.plan.spec import SIDES, JoinSpec
@@ -71,17 +70,24 @@ Sampled = tuple[pa.RecordBatch, int]
 
 
 def samples(frames: Sequence[Any], spec: JoinSpec) -> list[Sampled]:
-    """Return samples of both frames, with the schemas of :func:`looked_schema`."""
+    """Return samples of both frames, with the schemas of :func:`looked_schema`.
+
+    Spark reads the columns that the join compares, and no others: random numbers stand for the hashes of the rows. The
+    rows have the least of all draws, so the greatest of theirs gives the number of rows of the frame.
+    """
     out: list[Sampled] = []
     for side, frame in enumerate(frames):
-        seen, schema = Observation(), looked_schema(spec, side)
+        schema = looked_schema(spec, side)
         columns = [place(i) for i in looked_at(spec, side)]
-        some = in_places(frame).selectExpr(*columns, f"{hash_of_row(frame)} AS h", f"rand({_SEED}) AS draw")
-        some = some.observe(seen, F.count(F.lit(1)).alias("rows")).orderBy("draw").limit(SAMPLE_ROWS).drop("draw")
-        found = some.toArrow().combine_chunks().to_batches()
+        seed = _SEED * (side + 1)  # equal frames would have the same rows in both samples
+        some = in_places(frame).selectExpr(*columns, f"rand({seed}) AS draw").orderBy("draw").limit(SAMPLE_ROWS)
+        table = some.toArrow()
+        n, draws = table.num_rows, np.asarray(table["draw"])
+        hashes = np.random.default_rng(seed).integers(-1 << 63, 1 << 63, n)
+        found = table.drop_columns("draw").append_column("h", pa.array(hashes)).combine_chunks().to_batches()
         batch = fitted(found[0], schema) if found else pa.RecordBatch.from_pylist([], schema)
-        out.append((batch, max(int(seen.get["rows"]), batch.num_rows)))
-        if not batch.num_rows:
+        out.append((batch, n if n < SAMPLE_ROWS else max(n, round(n / draws[-1]))))
+        if not n:
             break
     return out
 

@@ -9,7 +9,7 @@ that it does not own.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +44,7 @@ class Spread:
     fixed: bool = True  # False: Spark may merge tasks with few rows
     plan: RoutingPlan | None = None  # routes the rows; if None, they are hashed by their keys, or one task joins all
     alone: bool = False  # whether one task reads both frames and joins them, without a shuffle
+    partners: float | None = None  # right rows with the keys of a left row, on average, if the frames were sampled
 
 
 def spread_of(
@@ -81,10 +82,11 @@ def spread_of(
         return hashed("there is one task")
     made = _planned(drawn, spec, workers, routing)
     why = "; ".join(made.notes)
-    if keys and not any(e.cells > 1 for e in made.layout.entries):
-        return hashed(why)
-    if keys and routing == "auto" and _planned(drawn, spec, workers, "hash").report.load < _WORTH * made.report.load:
-        return hashed(why)
+    even = not any(e.cells > 1 for e in made.layout.entries)
+    if keys and (
+        even or (routing == "auto" and _planned(drawn, spec, workers, "hash").report.load < _WORTH * made.report.load)
+    ):
+        return replace(hashed(why), partners=_partners(made, drawn))
     if made.n_cells == 1:
         return hashed(why or why_undivided(plan))
     return Spread(workers, plan=made)
@@ -98,6 +100,16 @@ def _planned(drawn: Sequence[Sampled], spec: JoinSpec, tasks: int, scheme: str) 
         left, right, on=list(spec.on) or None, condition=spec.condition, how=spec.how, workers=tasks, scheme=scheme,
         left_rows=left_rows, right_rows=right_rows, timezone=spec.timezone,
     )
+
+
+def _partners(made: RoutingPlan, drawn: Sequence[Sampled]) -> float:
+    """Estimate the right rows with the keys of a left row from the pairs of sampled rows with equal keys."""
+    a, b = (made.reader.features(s, rows, None, False).key for s, (rows, _) in enumerate(drawn))
+    assert a is not None
+    assert b is not None
+    _, ids = np.unique(np.concatenate([a, b]), return_inverse=True)
+    left, right = (np.bincount(part, minlength=len(ids)) for part in np.split(ids, [len(a)]))
+    return float((left * right).sum()) / len(a) * drawn[1][1] / len(b)
 
 
 def why_undivided(plan: JoinPlan) -> str:

@@ -7,6 +7,7 @@ along the band and joins slices. So Spark moves few large rows, and neither sort
                                                      +-- union -- repartition(label) -- mapInArrow(join)
     right -- hash of the keys -- pack (mapInArrow) --+
 
+Rows that cannot match by their own columns are dropped before the shuffle, unless the join emits or routes them.
 A task joins the rows of a few labels at a time, so these labels bound its memory. If keys alone do not divide the rows
 well, the map stage routes each row to cells (``spreading``). Small frames are not shuffled: one task joins them.
 
@@ -23,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -36,7 +38,7 @@ from ivjoin.plan.cache import plan_of
 from ivjoin.plan.spec import SIDES, JoinSpec
 from ivjoin.spark.rows.arrow import hash_sql, in_places, key_sql
 from ivjoin.spark.rows.metrics import observed
-from ivjoin.spark.rows.pack import PACKED_SCHEMA, fitted, packer, parts
+from ivjoin.spark.rows.pack import PACKED_SCHEMA, Way, fitted, hashed_matches, packer, parts
 from ivjoin.spark.rows.results import GROWING, RESULT_SCHEMA, MapStage, limit_explained, opener, packed_row
 from ivjoin.spark.spread.buckets import bucket_labels, cell_spec, only_owned
 from ivjoin.spark.spread.sampling import hash_of_row
@@ -67,10 +69,11 @@ def static_join(
     run = spec.with_orders((), (), "raise")
     keys = key_sql(plan_of(spec))
     labels = bucket_labels(spread.tasks)
-    route = None if spread.plan is None else router(run, spread)
+    routed = spread.plan is not None
+    route = router(run, spread) if routed else None if observation is not None else partial(_matches, run, len(labels))
     packed = []
     for side, frame in enumerate((left, right)):
-        hashed = hash_sql(keys, side) if route is None else hash_of_row(frame)
+        hashed = hash_of_row(frame) if routed else hash_sql(keys, side)
         rows = in_places(frame).selectExpr(f"CAST({hashed} AS BIGINT) AS hash", "*")
         packed.append(rows.mapInArrow(packer(run, side, labels, route=route, ticks=False), PACKED_SCHEMA))
     both = packed[0].union(packed[1])
@@ -79,11 +82,20 @@ def static_join(
     else:
         both = both.repartition(*([spread.tasks] if spread.fixed else []), "label").sortWithinPartitions("label")
     schema = plan_of(run).schema
-    join = _joiner(run if route is None else cell_spec(run), budget, None if route is None else schema)
+    join = _joiner(cell_spec(run) if routed else run, budget, schema if routed else None)
     if observation is None:
         return both.mapInArrow(join, out)
     counted = both.mapInArrow(_counted(join), RESULT_SCHEMA)
     return observed(counted, observation, _COUNTS).mapInArrow(opener(schema), out)
+
+
+def _matches(spec: JoinSpec, count: int, side: int) -> Way | None:
+    """Return what drops rows that have no match and are not emitted. Counted joins count these rows, too."""
+    plan = plan_of(spec)
+    own = plan.sides[side]
+    if plan.how.owes(side) or plan.raises or own.guards or own.bounds:  # a row outside of its bounds is an error
+        return None
+    return hashed_matches(own.filters, [k for k, safe in zip(own.keys, plan.null_safe, strict=True) if not safe], count)
 
 
 def _counted(join: Joiner) -> MapStage:

@@ -59,6 +59,32 @@ def test_a_row_outside_of_its_bounds_ends_the_query(
 COLUMNS = "coalesce(l.k, r.k) AS k, l.x, l.v, r.x AS x_right, r.v AS v_right"
 
 
+@pytest.mark.parametrize("how", one_short(HOWS, "left"))
+def test_rows_that_match_nothing_are_dropped_before_the_shuffle(frames: tuple[Any, Any], how: str) -> None:
+    """Unless the join emits them: rows with a NULL key, and rows that a conjunct on their side excludes."""
+    condition = "l.x BETWEEN r.x - 2 AND r.x + 1 AND l.v % 3 = 0 AND r.v > 50"
+    rows = rows_of(frames[0].band_join(frames[1], on="k", condition=condition, how=how, buckets=3).toArrow())
+    assert rows == joined(table(1), table(2), how, f"l.k = r.k AND {condition}", COLUMNS)
+
+
+def test_which_rows_a_way_drops() -> None:
+    import numpy as np
+
+    from ivjoin.conditions import scalar
+    from ivjoin.expr import Scope
+    from ivjoin.spark.rows.pack import hashed_matches
+
+    schema = pa.schema([("k", pa.string()), ("x", pa.int64()), ("y", pa.int64())])
+    scope = Scope(schema, pa.schema([]))
+    way = hashed_matches([scalar("l.x / l.y > 1", scope)], [scalar("l.k", scope)], 4)
+    assert way is not None
+    rows = pa.record_batch([["a", None, "b", "c", None], [4, 4, 1, 1, 1], [2, 2, 2, 0, 0]], schema=schema)
+    kept, buckets = way(rows, np.arange(5) + 4)
+    assert kept.to_pylist() == [rows.to_pylist()[i] for i in (0, 3, 4)], "errors are left to the join"
+    assert buckets.tolist() == [0, 3, 0]
+    assert hashed_matches([], [], 4) is None
+
+
 @pytest.mark.parametrize("how", one_short(HOWS, "full"))
 def test_each_join_type_agrees_with_duckdb(frames: tuple[Any, Any], how: str) -> None:
     out = frames[0].band_join(frames[1], on="k", condition="l.x BETWEEN r.x - 2 AND r.x + 1", how=how)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 import random
 from collections import Counter
@@ -88,6 +89,30 @@ def test_each_scheme_agrees_with_duckdb(frames: dict[str, Any], shape: str, sche
     assert sum(want.values()) > 20
     assert joined.columns == [f"{a}_{n}" for a in "abc" for n in SCHEMA.names]
     assert dict(joined.dtypes)["b_ts"] == dict(frames["b"].dtypes)["ts"]
+
+
+def test_rows_that_match_nothing_are_dropped_before_the_shuffle(frames: dict[str, Any]) -> None:
+    from ivjoin.multi.question import multi_spec
+    from ivjoin.multi.spread import cube
+    from ivjoin.spark.spread.cells import packed_for_cells
+
+    condition = f"a.id % 9 < 4 AND b.ts > TIMESTAMP '1970-01-01 00:01:00' AND {CONDITIONS['chain of two']}"
+    want = wanted(condition)
+    assert ids(ivjoin.spark.multi_join(frames, condition, workers=6)) == want
+    assert want
+    spec = multi_spec(dict.fromkeys("abc", SCHEMA), condition)
+    packed = packed_for_cells(frames, spec, cube(spec, 1), ticks=False).toArrow()
+    sent = Counter[str]()
+    for side, rows in zip(packed["side"].to_pylist(), packed["rows"].to_pylist(), strict=True):
+        sent["abc"[side]] += pa.ipc.read_record_batch(pa.py_buffer(rows), spec.wide("abc"[side])).num_rows
+    minute = dt.datetime(1970, 1, 1, 0, 1)
+    assert sent == {
+        "a": sum(r["id"] % 9 < 4 and r["k"] is not None for r in TABLES["a"].to_pylist()),
+        "b": sum(
+            None not in (r["ts"], r["k"], r["j"]) and r["ts"] > minute for r in TABLES["b"].to_pylist()
+        ),
+        "c": sum(r["j"] is not None for r in TABLES["c"].to_pylist()),
+    }
 
 
 def test_an_input_has_the_name_of_a_column_that_others_are_joined_by(frames: dict[str, Any]) -> None:
