@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from drivers.picked_tables import split
 from oracle import HOWS
 
 from ivjoin import Order, band_join
@@ -63,6 +62,17 @@ def table(rng: np.random.Generator, rows: int, span: int, falls: bool, ordered: 
         "l": pa.array([[i, i + 1] for i in range(rows)], pa.list_(pa.int64())), "b": pa.array(k % 2 == 0, mask=none),
     }  # fmt: skip
     return pa.table(made)
+
+
+def split(draw: random.Random, rows: pa.Table, sizes: Sequence[int] = (0, 1, 7, 50)) -> pa.Table:
+    """The same rows in batches of other lengths, some of them empty."""
+    batches: list[pa.RecordBatch] = []
+    at = 0
+    while at < rows.num_rows:
+        n = draw.choice(sizes)
+        batches += rows.slice(at, n).to_batches() or [pa.RecordBatch.from_pylist([], rows.schema)]
+        at += n
+    return pa.Table.from_batches(batches, rows.schema)
 
 
 @contextmanager
