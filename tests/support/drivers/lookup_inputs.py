@@ -104,4 +104,4 @@ class Inputs:
 
 
 def _numbers(values: pa.ChunkedArray) -> list[Any]:
-    return values.cast(pa.int64()).to_pylist() if pa.types.is_timestamp(values.type) else values.to_pylist()
+    return (values.cast(pa.int64()) if pa.types.is_timestamp(values.type) else values).to_pylist()

@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple
 import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from drivers.lookup_inputs import INPUTS, Inputs, small_slices
 
 import ivjoin
@@ -53,13 +54,18 @@ _HOWS: tuple[Literal["inner", "left"], ...] = ("inner", "left")
 _ALL_HOWS = ("inner", "left", "right", "full")
 _DIRECTIONS: tuple[Literal["backward", "forward", "nearest"], ...] = ("backward", "forward", "nearest")
 _ENDS = [-(2**63), -(2**63) + 1, -(2**53) - 1, -1, 0, 1, 2**31, 2**53 + 1, 2**62, 2**63 - 2, 2**63 - 1]
+# How small whole numbers become times of a kind.
+_CASTS: dict[str, list[pa.DataType]] = {
+    "near": [], "ends": [], "floats": [pa.float64()], "stamps": [pa.timestamp("us")], "uint64": [pa.uint64()],
+    "int16": [pa.int16()], "decimals": [pa.int32(), pa.decimal128(12, 0)],
+}
 _ROUNDED = re.compile("stddev|var_pop|variance|median|quantile")
 
 
 class Drawn(NamedTuple):
     """What both sides have alike: the kind of times, the kind of keys, and so on."""
 
-    times: str  # "near", "ends", "floats" or "stamps"
+    times: str  # a key of _CASTS
     keys: str  # "near", "far" or "text"
     nulls: bool
     many: bool
@@ -82,14 +88,14 @@ def _side(r: random.Random, name: str, time_of: str, drawn: Drawn) -> pa.Table:
     else:
         named = masked(key * (10**15 if drawn.keys == "far" else 1))
     values = rng.integers(-40, 40, n) / 8 * r.choice((1, 2.0**40))  # exact sums
-    ticks = np.sort(rng.integers(0, span, n) - span // 3)
+    ticks = rng.integers(0, span, n) - (0 if drawn.times == "uint64" else span // 3)
     if drawn.times == "ends":
-        ticks = np.sort(np.array(r.choices(_ENDS, k=n), dtype=np.int64))
-    time = masked(ticks, 0.05)
+        ticks = np.array(r.choices(_ENDS, k=n), dtype=np.int64)
+    time = masked(np.clip(ticks, -(2**15), 2**15 - 1) if drawn.times == "int16" else ticks, 0.05)
+    for t in _CASTS[drawn.times]:
+        time = time.cast(t)
     if drawn.times == "floats":
-        time = masked(np.where(rng.random(n) < 0.1, -0.0, ticks / 4), 0.05)
-    elif drawn.times == "stamps":
-        time = time.cast(pa.timestamp("us"))
+        time = pc.if_else(pa.array(rng.random(n) < 0.1), -0.0, pc.divide(time, 4.0))
     x = np.where(rng.random(n) < 0.05, np.nan, np.round(rng.normal(size=n) * 3))
     return pa.table({
         name: pa.array(range(n), pa.int64()), "k": named, time_of: time,
@@ -171,15 +177,16 @@ def _window(r: random.Random, drawn: Drawn, inputs: Inputs) -> Question:
 def _asof(r: random.Random, drawn: Drawn, inputs: Inputs) -> Question:
     plain, keyed = drawn.times == "near", r.random() < 0.7  # others have no sums, or distances beyond their type
     direction = r.choice(_DIRECTIONS)
-    exact = r.random() < 0.7 or not (plain or direction != "nearest")
-    within = r.choice((None, 0, 5, 40)) if drawn.times in ("near", "ends") else None
+    exact = r.random() < 0.7 or (drawn.times == "ends" and direction == "nearest")
+    within = r.choice((None, 0, 5, 40))
     offsets = r.sample((-30, -7, 0, 3, 25), r.randrange(1, 4)) if plain and r.random() < 0.4 else None
     ties = None if offsets else r.choice((None, "rid", "all") if plain else (None, "rid"))
     how = "left" if offsets else r.choice(_ALL_HOWS if plain and ties else _HOWS)
     more_on = r.choice(("", "", " AND r.v > -2", " AND (r.x > 1 OR l.n < r.n)")) if plain else ""
     shown = "u, rid" if ties else "u"  # without ties, any of the rows of one time may be taken
     options = {
-        "on": ("t", "u"), "by": "k" if keyed else None, "direction": direction, "tolerance": within, "how": how,
+        "on": ("t", "u"), "by": "k" if keyed else None, "direction": direction, "how": how,
+        "tolerance": f"{within} us" if drawn.times == "stamps" and within is not None else within,
         "ties": ties, "allow_exact_matches": exact, "condition": more_on[5:] or None, "offsets": offsets,
         "columns": ["id", *([f"u_{o}" for o in offsets] if offsets else shown.split(", "))],
     }  # fmt: skip
@@ -205,7 +212,7 @@ def _asof(r: random.Random, drawn: Drawn, inputs: Inputs) -> Question:
 KINDS: dict[str, Callable[[random.Random, Drawn, Inputs], Question]] = {
     "pick": _pick, "window": _window, "asof": _asof,
 }  # fmt: skip
-_TIMES = {"pick": ("near",), "window": ("near", "near", "ends"), "asof": ("near", "near", "ends", "floats", "stamps")}
+_TIMES = {"pick": ["near"], "window": ["near", "near", "ends"], "asof": ["near"] * 5 + list(_CASTS)}
 
 
 def _in_ticks(rows: pa.Table) -> pa.Table:
@@ -252,7 +259,7 @@ def compare(kind: str, seed: int, given: str = "") -> tuple[int, str]:
         right = inputs.arranged(_side(r, "rid", "u", drawn), "rid", "u")
         join, options, query = KINDS[kind](r, drawn, inputs)
         for name, rows, time in (("l", left, "t"), ("r", right, "u")):
-            wide = f" REPLACE ({time}::HUGEINT AS {time})" if times == "ends" else ""
+            wide = f" REPLACE ({time}::HUGEINT AS {time})" if times in ("ends", "uint64", "int16") else ""
             db.register(f"{name}_rows", _in_ticks(rows))
             db.execute(f"CREATE TABLE {name} AS SELECT *{wide} FROM {name}_rows")
         wanted = sorted(db.sql(query).fetchall(), key=str)  # no two rows with doubles have one id
