@@ -84,8 +84,8 @@ class Inputs:
         """The inputs and the options that belong to them."""
         options: dict[str, Any] = {"batch_size": self.r.choice((1, 7, 65536))}
         if self.declared:
-            slack = timedelta(microseconds=self._late) if pa.types.is_timestamp(left["t"].type) else self._late
-            slack = None if pa.types.is_floating(left["t"].type) else slack
+            slack: Any = None if pa.types.is_floating(left["t"].type) else self._late
+            slack = timedelta(microseconds=self._late) if pa.types.is_timestamp(left["t"].type) else slack
             options |= {"left_order": Order("t", slack=slack), "right_order": Order("u", slack=slack)}
         if self.kind == "tables":
             return (left, right), options

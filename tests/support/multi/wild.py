@@ -179,7 +179,8 @@ def check_tables(c: Joined) -> int:
     """``multi_join`` of tables and readers, with orders and bounds or without."""
     rng = c.rng
     given: dict[str, Any] = {}
-    orders, bounds = {}, {}
+    orders = {}
+    bounds: dict[str, dict[Any, tuple[Any, Any]]] = {}
     for alias, batch in c.batches.items():
         size = int(rng.choice([1, 3, 100]))
         pieces = [batch.slice(i, size) for i in range(0, batch.num_rows, size)]
