@@ -25,14 +25,12 @@ def open_table(path: Path) -> pa.Table:
         return pa.ipc.open_file(f).read_all().combine_chunks()
 
 
-def memory(field: str) -> int:
-    """A figure of this process in bytes (VmRSS, VmHWM); 0 where the system does not tell."""
-    try:
-        for line in Path("/proc/self/status").read_text().splitlines():
+def memory(field: str, process: int | str = "self") -> int:
+    """A figure of a process in bytes (VmRSS, VmHWM); 0 where the system does not tell."""
+    with contextlib.suppress(OSError, ValueError):
+        for line in Path(f"/proc/{process}/status").read_text().splitlines():
             if line.startswith(field + ":"):
                 return int(line.split()[1]) * 1024
-    except OSError:
-        pass
     return 0
 
 

@@ -30,7 +30,7 @@ from bench.limit_paths import WAYS
 from bench.runner import RESULTS, append
 from bench.tables import table
 
-__all__ = ["BEYOND", "CASES", "Case", "main", "measured", "run"]
+__all__ = ["BEYOND", "CASES", "Case", "main", "measured", "run", "status"]
 
 BEYOND = 64_000_000  # bytes that a process may take beside its limit
 _FEW = 20_000  # rows that are joined before the first look
@@ -74,8 +74,15 @@ def _child(asked: dict[str, Any]) -> None:
     sys.stdin.readline()
 
 
-def _status(pid: int, name: str) -> int:
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+def status(name: str, process: int | str = "self") -> int:
+    """Return a figure of a process in bytes, such as VmRSS.
+
+    Raises
+    ------
+    ValueError
+        If the system does not report it.
+    """
+    for line in Path(f"/proc/{process}/status").read_text().splitlines():
         if line.startswith(name):
             return int(line.split()[1]) * 1024
     raise ValueError(f"the system does not tell {name}")
@@ -111,7 +118,7 @@ def measured(case: Case, rows: int, limit: int, folder: Path, share: float = 1.0
         try:
             if process.stdout.readline().strip() != "ready":
                 raise RuntimeError(f"{case} has failed before it began")
-            start = _status(process.pid, "VmRSS")
+            start = status("VmRSS", process.pid)
             Path(f"/proc/{process.pid}/clear_refs").write_text("5")  # the peak begins anew
             process.stdin.write("go\n")
             process.stdin.flush()
@@ -119,7 +126,7 @@ def measured(case: Case, rows: int, limit: int, folder: Path, share: float = 1.0
             if not line.startswith("{"):
                 raise RuntimeError(f"{case} has failed")
             said: dict[str, Any] = json.loads(line)
-            return said | {"over": _status(process.pid, "VmHWM") - start, "limit": limit}
+            return said | {"over": status("VmHWM", process.pid) - start, "limit": limit}
         finally:
             process.kill()
 

@@ -24,7 +24,7 @@ import pyarrow as pa
 from bench.answer import candidates, expected
 from bench.case import Case
 from bench.cases import select
-from bench.cell import measure
+from bench.cell import measure, memory
 from bench.peers import PEERS
 from bench.tables import net
 
@@ -86,16 +86,6 @@ def write(case: Case, folder: Path) -> dict[str, Any]:
     return {"rows": answer.rows, "checksum": answer.checksum, "candidates": candidates(case, left, right)}
 
 
-def _resident(pid: int) -> int:
-    try:
-        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-            if line.startswith("VmRSS:"):
-                return int(line.split()[1]) * 1024
-    except (OSError, ValueError):
-        pass
-    return 0
-
-
 def isolated(spec: dict[str, Any], limit: float) -> dict[str, Any]:
     """A cell in a fresh process, ended when its time or its memory is spent."""
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
@@ -110,7 +100,7 @@ def isolated(spec: dict[str, Any], limit: float) -> dict[str, Any]:
                 time.sleep(0.02)
                 if time.perf_counter() - begun > limit:
                     status = {"status": "slow", "detail": f"over {limit:g} s"}
-                elif _resident(child.pid) > _MOST_MEMORY:
+                elif memory("VmRSS", child.pid) > _MOST_MEMORY:
                     status = {"status": "memory", "detail": f"over {_MOST_MEMORY >> 30} GiB"}
         finally:
             if child.poll() is None:

@@ -24,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from bench import charts
+from bench.limit import status
 from bench.tables import table
 
 __all__ = ["KINDS", "main", "measured", "run"]
@@ -57,13 +58,6 @@ def _batch(kind: str, i: int, side: int, keys: int) -> pa.RecordBatch:
     return pa.record_batch(columns, schema=_schema(kind))
 
 
-def _status(name: str) -> int:
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(name):
-            return int(line.split()[1]) * 1024
-    raise ValueError(f"the system does not tell {name}")
-
-
 def measured(kind: str, limit: int, share: float) -> dict[str, Any]:
     """One record, of a join in this process; ``limit`` 0 for none."""
     from ivjoin import SymmetricHashJoin
@@ -82,7 +76,7 @@ def measured(kind: str, limit: int, share: float) -> dict[str, Any]:
             for _ in small.push(side, _batch(kind, i, s, keys)):
                 pass
     del small
-    start = _status("VmRSS")
+    start = status("VmRSS")
     Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
     op = join(**({"memory_limit": limit, "when_full": "spill"} if limit else {}))
     cpu = clock = 0.0
@@ -95,11 +89,11 @@ def measured(kind: str, limit: int, share: float) -> dict[str, Any]:
             for out in op.push(side, batch):
                 found += out.num_rows
             cpu, clock = cpu + time.process_time() - c, clock + time.perf_counter() - t
-            over.append(_status("VmRSS") - start)
+            over.append(status("VmRSS") - start)
             spilled = max(spilled, op.metrics.spilled_bytes)
     return {
         "kind": kind, "limit": limit, "cpu": cpu, "clock": clock, "found": found, "spilled": spilled,
-        "need": op.metrics.peak_state_bytes, "peak": _status("VmHWM") - start, "over": over,
+        "need": op.metrics.peak_state_bytes, "peak": status("VmHWM") - start, "over": over,
     }  # fmt: skip
 
 

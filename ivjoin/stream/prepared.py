@@ -130,7 +130,11 @@ class PreparedJoin:
             ranges = left.ranges, right.ranges.of_side("right")
             from ivjoin.plan.derived.row_groups import meeting_groups
 
-            kept = meeting_groups(self.plan, ranges)
+            # Each of several lookups needs row groups of its own.
+            several = self.chosen.several
+            plans = [self.plan] if several is None else several.plans()
+            met = [meeting_groups(plan, ranges) for plan in plans]
+            kept = [sorted({group for groups in met for group in groups[s]}) for s in (0, 1)]
             self.skipped = ranges[0].row_groups - len(kept[0]), ranges[1].row_groups - len(kept[1])
             for source, groups in zip(self._sources, kept, strict=True):
                 source.keep_groups(groups)

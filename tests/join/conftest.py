@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from ivjoin.operator.match.blocks import VARIABLE
 from ivjoin.operator.pruning import prune_bounds as bounds
 
 
@@ -15,3 +16,10 @@ def contract_every_row() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bounds, "_CONTRACT_EVERY", 1)
         yield
+
+
+@pytest.fixture(params=["blocks", "no blocks"])
+def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Whether compiled code or Arrow builds the output."""
+    monkeypatch.setenv(VARIABLE, str(int(request.param == "blocks")))
+    return request.param

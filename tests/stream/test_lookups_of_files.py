@@ -1,4 +1,4 @@
-"""As-of joins and windows of files and streams, in slices of a few rows, against every pair of rows."""
+"""As-of joins and windows of files and streams, in slices of a few rows."""
 
 from __future__ import annotations
 
@@ -8,26 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from drivers.looked_up import CHECKS, KINDS, engines
 
 import ivjoin
 from ivjoin.stream.sort import sorting
 from ivjoin.stream.threads import slices
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("what", CHECKS)
-def test_random_joins(what: str, kind: str, tmp_path: Path) -> None:
-    found = engines(what, kind, range(6), tmp_path)
-    assert found["LookupParts"] + found["SlicedJoin"] >= 1, found
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("what", CHECKS)
-def test_many_random_joins(what: str, kind: str, tmp_path: Path) -> None:
-    found = engines(what, kind, range(100, 125), tmp_path)
-    assert found["LookupParts" if kind == "files" else "SlicedJoin"] >= 2, found
 
 
 def carried(

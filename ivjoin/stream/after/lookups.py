@@ -157,6 +157,10 @@ class Looked(Chosen):
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
+    def plans(self) -> list[JoinPlan]:
+        """Return the plan of each lookup that the output needs."""
+        return [plan for plan, _ in self._plans()]
+
     def _plans(self, more: Sequence[pa.Field] = ()) -> Iterator[tuple[JoinPlan, list[str]]]:
         """Yield the plan of each lookup that the output needs, and the columns in it; ``more`` are left columns."""
         mine, theirs = (side.schema for side in self.plan.sides)

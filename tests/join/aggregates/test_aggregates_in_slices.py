@@ -1,28 +1,13 @@
-"""Aggregates of tables in slices of a few rows, by one thread and by several, against every pair of rows."""
+"""Aggregates of tables in slices of a few rows, by one thread and by several."""
 
 from __future__ import annotations
-
-from collections import Counter
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from drivers.aggregated_tables import check
-from drivers.picked_tables import in_small_slices
+from drivers.lookup_inputs import in_small_slices
 
 import ivjoin
-
-
-@pytest.mark.parametrize("start", range(0, 100, 10))
-def test_random_joins(start: int) -> None:
-    engines = Counter(check(seed) for seed in range(start, start + 10))
-    assert engines["TableWindow"] == 10, engines
-
-
-@pytest.mark.slow
-def test_many_random_joins() -> None:
-    engines = Counter(check(seed) for seed in range(1000, 1080))
-    assert engines["TableWindow"] == 80, engines
 
 
 @pytest.mark.parametrize("threads", [2, 3, 16])

@@ -54,40 +54,6 @@ def tables(seed: int, n: int, m: int, keys: int, ordered: bool) -> tuple[pa.Tabl
     return left, right
 
 
-@pytest.mark.one_in(5)
-@pytest.mark.parametrize("direction", ["backward", "forward", "nearest"])
-@pytest.mark.parametrize("tolerance", [None, 0, 3])
-@pytest.mark.parametrize("exact", [True, False])
-def test_directions_and_tolerance(direction: Any, tolerance: int | None, exact: bool) -> None:
-    rng = random.Random(f"{direction} {tolerance} {exact}")
-    for kind in (pa.int64(), pa.float64(), pa.uint64(), pa.timestamp("us"), pa.decimal128(12, 0), pa.int16()):
-        q = picks.question(rng, 1)
-        n, m = rng.randint(1, 40), rng.randint(0, 40)
-        first = pa.int32() if pa.types.is_decimal(kind) else pa.int64()
-        times = [pa.array([rng.randint(0, 30) for _ in range(c)], first).cast(kind) for c in (n, m)]
-        q.left = pa.table({"id": range(n), "k": [rng.randint(0, 2) for _ in range(n)], "t": times[0]})
-        keys = pa.array([rng.randint(0, 2) for _ in range(m)], pa.int64())
-        q.right = pa.table({"rid": pa.array(range(m), pa.int64()), "k": keys, "t": times[1]})
-        which = {"backward": "last", "forward": "first", "nearest": "nearest"}[direction]
-        q.which, q.by, q.arguments = which, "t", {"how": "left"}
-        q.keys = ["k"]
-
-        def truth(a: picks.Row, b: picks.Row) -> bool:
-            d = b["t"] - a["t"]
-            away = d.seconds * 1_000_000 + d.microseconds + d.days * 86_400_000_000 if hasattr(d, "days") else d
-            side = {"backward": away <= 0, "forward": away >= 0, "nearest": True}[direction]
-            return bool(side and (exact or away != 0) and (tolerance is None or abs(away) <= tolerance))
-
-        q.truth = truth
-        limit: Any = tolerance
-        if tolerance is not None and pa.types.is_timestamp(kind):
-            limit = f"{tolerance} us"
-        got = ivjoin.asof_join(
-            q.left, q.right, on="t", by="k", direction=direction, tolerance=limit, allow_exact_matches=exact
-        )
-        picks.check(q, got.read_all().to_pylist())
-
-
 @pytest.mark.one_in(7)
 @pytest.mark.parametrize("direction", ["backward", "forward", "nearest"])
 @pytest.mark.parametrize("streams", [False, True])

@@ -145,6 +145,18 @@ def test_several_lookups_of_streams_and_files_are_those_of_tables(seed: int, tmp
         assert joined.metrics.rows_out == n and joined.metrics.state_rows == 0
 
 
+@pytest.mark.parametrize("asked", [{"offsets": [25, -30, 0], "tolerance": 5}, {"interpolate": "x"}])
+def test_row_groups_that_a_later_lookup_needs_are_read(asked: dict[str, Any], tmp_path: Path) -> None:
+    """Rows were lost when the first lookup alone decided which row groups of the right file are read."""
+    left, right = pa.table({"t": [3, 15]}), pa.table({"t": list(range(0, 40, 2)), "x": [float(i) for i in range(20)]})
+    wanted = ivjoin.asof_join(left, right, on="t", **asked).read_all()
+    for name, table in (("left", left), ("right", right)):
+        pq.write_table(table, tmp_path / f"{name}.parquet", row_group_size=1)
+    for more in ({}, {"left_order": "t", "right_order": "t"}):
+        got = ivjoin.asof_join(tmp_path / "left.parquet", tmp_path / "right.parquet", on="t", **asked, **more)
+        assert got.read_all().sort_by("t").equals(wanted)
+
+
 def test_late_rows_of_several_lookups_are_dropped_once() -> None:
     late: list[tuple[str, list[Any]]] = []
 

@@ -1,30 +1,17 @@
-"""As-of joins of tables in slices of a few rows, by one thread and by several, against every pair of rows."""
+"""As-of joins of tables in slices of a few rows, by one thread and by several."""
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from drivers.picked_tables import check, in_small_slices
+from drivers.lookup_inputs import in_small_slices
 
 import ivjoin
 from ivjoin.shj.kernels.lookup import lookup_kernels
 from ivjoin.shj.kernels.slices import place_kernels
-
-
-@pytest.mark.parametrize("start", range(0, 120, 10))
-def test_random_joins(start: int) -> None:
-    engines = Counter(check(seed) for seed in range(start, start + 10))
-    assert engines["TablePick"] >= 8, engines
-
-
-@pytest.mark.slow
-def test_many_random_joins() -> None:
-    engines = Counter(check(seed) for seed in range(1000, 1100))
-    assert engines["TablePick"] > 90, engines
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 16])

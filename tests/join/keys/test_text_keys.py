@@ -12,7 +12,6 @@ import pyarrow as pa
 import pytest
 
 from ivjoin import SymmetricHashJoin
-from ivjoin.operator.match.blocks import VARIABLE
 from ivjoin.shj.store.values.texts import KeyTextColumn
 
 BAND = "l.t BETWEEN r.t - 2 AND r.t + 1"
@@ -42,12 +41,6 @@ def batch(given: list[Row], schema: pa.Schema) -> pa.RecordBatch:
 def expected(left: list[Row], right: list[Row], keys: tuple[str, ...], how: str) -> Counter[Row]:
     equal = [(itemgetter(i), itemgetter(i), False) for i in map("snb".index, keys)]
     return oracle.join(left, right, how, equal, lambda x, y: y[3] - 2 <= x[3] <= y[3] + 1)
-
-
-@pytest.fixture(params=["blocks", pytest.param("no blocks")])
-def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setenv(VARIABLE, str(int(request.param == "blocks")))
-    return request.param
 
 
 @pytest.mark.one_in(7)

@@ -13,7 +13,6 @@ import pytest
 from memory.kinds import KINDS, QUESTIONS, piece, schema_of
 
 from ivjoin import Order, SymmetricHashJoin
-from ivjoin.operator.match.blocks import VARIABLE
 from ivjoin.shj.kernels.compiling import COMPILES
 from ivjoin.shj.store.disk.pages import Pages
 
@@ -57,12 +56,6 @@ def held(op: SymmetricHashJoin) -> int:
     plans = reachable(op.plan, set())  # tables that all operators of a plan share
     mine = {k: v for k, v in op.__dict__.items() if k not in ("plan", "_layouts", "_emitter")}
     return sum(reachable(mine, set(plans)).values())
-
-
-@pytest.fixture(params=["blocks", "no blocks"])
-def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setenv(VARIABLE, str(int(request.param == "blocks")))
-    return request.param
 
 
 @pytest.mark.one_in(47)

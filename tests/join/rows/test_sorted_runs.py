@@ -55,6 +55,17 @@ def wanted(left: pa.Table, right: pa.Table, condition: str, how: str) -> Counter
     return rows
 
 
+def make_impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stores change to sorted runs, or to another axis, at once where that is better."""
+    init = SideStore.__init__
+
+    def impatient(self: SideStore, *args: object, **options: object) -> None:
+        init(self, *args, **options)  # type: ignore[arg-type]
+        self._patience = -10_000_000
+
+    monkeypatch.setattr(SideStore, "__init__", impatient)
+
+
 @pytest.mark.one_in(11)
 @pytest.mark.parametrize("how", ["inner", "left", "full"])
 @pytest.mark.parametrize("near", NEAR)
@@ -76,13 +87,7 @@ def test_a_band_on_another_axis(near: str, how: str) -> None:
 def test_store_changes_to_the_axis_with_fewest_candidates(
     near: str, axes: set[tuple[int, int | None]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    init = SideStore.__init__
-
-    def impatient(self: SideStore, *args: object, **options: object) -> None:
-        init(self, *args, **options)  # type: ignore[arg-type]
-        self._patience = -10_000_000
-
-    monkeypatch.setattr(SideStore, "__init__", impatient)
+    make_impatient(monkeypatch)
     left, right = sides(np.random.default_rng(5), 2000)
     condition = f"l.t BETWEEN r.t - 200 AND r.t + 200 AND {near}"
     got, op = joined(left, right, condition, "full", 100)
@@ -97,18 +102,14 @@ def test_no_turn_where_no_axis_is_better(monkeypatch: pytest.MonkeyPatch) -> Non
     left, right = sides(np.random.default_rng(5), 2000)
     condition = "l.t BETWEEN r.t - 20 AND r.t + 20 AND l.y BETWEEN r.y - 60 AND r.y + 40"
     asked: list[int] = []
-    init, search_by = SideStore.__init__, SideStore.search_by
-
-    def impatient(self: SideStore, *args: object, **options: object) -> None:
-        init(self, *args, **options)  # type: ignore[arg-type]
-        self._patience = -10_000_000
+    search_by = SideStore.search_by
 
     def told(self: SideStore, axis: int, second: int | None) -> None:
         asked.append(axis)
         search_by(self, axis, second)
         self._patience = -10_000_000
 
-    monkeypatch.setattr(SideStore, "__init__", impatient)
+    make_impatient(monkeypatch)
     monkeypatch.setattr(SideStore, "search_by", told)
     got, op = joined(left, right, condition, "inner", 100)
     assert asked

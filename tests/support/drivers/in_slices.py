@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from drivers.picked_tables import split
 from oracle import HOWS
 
 from ivjoin import Order, band_join
@@ -65,6 +64,17 @@ def table(rng: np.random.Generator, rows: int, span: int, falls: bool, ordered: 
     return pa.table(made)
 
 
+def split(draw: random.Random, rows: pa.Table, sizes: Sequence[int] = (0, 1, 7, 50)) -> pa.Table:
+    """The same rows in batches of other lengths, some of them empty."""
+    batches: list[pa.RecordBatch] = []
+    at = 0
+    while at < rows.num_rows:
+        n = draw.choice(sizes)
+        batches += rows.slice(at, n).to_batches() or [pa.RecordBatch.from_pylist([], rows.schema)]
+        at += n
+    return pa.Table.from_batches(batches, rows.schema)
+
+
 @contextmanager
 def slices_of(rows: int, bands: int, least: int) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
@@ -81,6 +91,29 @@ def rows_of(batches: Any) -> list[str]:
     return [repr(tuple(row.values())) for b in batches for row in b.to_pylist()]
 
 
+def question(draw: random.Random, bands: Sequence[str]) -> dict[str, Any]:
+    """A condition with one of some bands, keys, a join type and a batch size."""
+    options: dict[str, Any] = {
+        "condition": draw.choice(bands) + draw.choice(RESTS), "how": draw.choice(HOWS),
+        "batch_size": draw.choice([1, 7, 65536]),
+    }  # fmt: skip
+    key = draw.choice(KEYS)
+    if isinstance(key, tuple):
+        options["condition"] += " AND l.k <=> r.k"
+    else:
+        options["on"] = key
+    return options
+
+
+def valid(stream: Any, size: int) -> list[pa.RecordBatch]:
+    """The output, after a check of each batch."""
+    out = list(stream)
+    for batch in out:
+        batch.validate(full=True)
+        assert 0 < batch.num_rows <= size
+    return out
+
+
 def check(seed: int, went: Counter[str]) -> None:
     """One random join by one to four threads against the same rows pushed by one."""
     rng, draw = np.random.default_rng(seed), random.Random(seed)
@@ -90,15 +123,7 @@ def check(seed: int, went: Counter[str]) -> None:
     sizes = [draw.choice([0, 1, 5, 60, 250]), draw.choice([0, 1, 5, 60, 250])]
     span = draw.choice([1, 10, 300])
     left, right = (split(draw, table(rng, n, span, falls, ordered), (0, 1, 7, 50, 1000)) for n in sizes)
-    options: dict[str, Any] = {
-        "condition": draw.choice(BANDS[axis]) + draw.choice(RESTS), "how": draw.choice(HOWS),
-        "batch_size": draw.choice([1, 7, 65536]),
-    }  # fmt: skip
-    key = draw.choice(KEYS)
-    if isinstance(key, tuple):
-        options["condition"] += " AND l.k <=> r.k"
-    else:
-        options["on"] = key
+    options = question(draw, BANDS[axis])
     if ordered and left.column(axis).null_count == right.column(axis).null_count == 0:
         for side in draw.choice([(), ("left",), ("right",), ("left", "right")]):
             options[f"{side}_order"] = Order(axis, descending=falls)
@@ -111,11 +136,7 @@ def check(seed: int, went: Counter[str]) -> None:
     with slices_of(draw.choice([1, 2, 5, 17, 100, 1 << 16]), draw.choice([0, 1, 3]), 0):
         for threads in (1, draw.choice([2, 3, 4])):
             stream = band_join(left, right, threads=threads, **options)
-            out = list(stream)
-            for batch in out:
-                batch.validate(full=True)
-                assert 0 < batch.num_rows <= options["batch_size"]
-            got = rows_of(out)
+            got = rows_of(valid(stream, options["batch_size"]))
             have = Counter(got)
             assert have == want, f"{seed} {options}: lost {want - have}, invented {have - want}"
             if not isinstance(stream._operator, TableJoin):

@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from drivers.in_slices import BANDS, KEYS, RESTS, rows_of, split, table
+from drivers.in_slices import BANDS, question, rows_of, split, table, valid
 from drivers.threaded import small_memory, small_slices
-from oracle import HOWS
 
 from ivjoin import Order, band_join
 from ivjoin.stream.threads.slices import SlicedJoin
@@ -36,15 +35,7 @@ def check(seed: int, went: Counter[str]) -> None:
         made = [t.take(np.argsort(np.arange(t.num_rows) + rng.integers(0, 4, t.num_rows))) for t in made]
     left, right = (split(draw, t) for t in made)
     late = draw.choice(["drop", "join"])
-    options: Any = {
-        "condition": draw.choice([*BANDS[axis], *MORE.get(axis, ())]) + draw.choice(RESTS), "how": draw.choice(HOWS),
-        "batch_size": draw.choice([1, 7, 65536]), "on_late": late,
-    }  # fmt: skip
-    key = draw.choice(KEYS)
-    if isinstance(key, tuple):
-        options["condition"] += " AND l.k <=> r.k"
-    else:
-        options["on"] = key
+    options: Any = question(draw, [*BANDS[axis], *MORE.get(axis, ())]) | {"on_late": late}
     more: Any = {"slack": slack} if slack else {}
     for side in draw.choice([("left",), ("right",), ("left", "right"), ("left", "right"), ("left", "right")]):
         options[f"{side}_order"] = Order(axis, descending=falls, **more)
@@ -54,7 +45,7 @@ def check(seed: int, went: Counter[str]) -> None:
     def join(**more: Any) -> Any:
         inputs = [t if given else pa.RecordBatchReader.from_batches(t.schema, t.to_batches()) for t in (left, right)]
         stream = band_join(inputs[0], inputs[1], sort="never", **options, **more)
-        return stream, rows_of(_valid(stream, options["batch_size"]))
+        return stream, rows_of(valid(stream, options["batch_size"]))
 
     one, rows = join(threads=1)
     if one.metrics.late_rows and late == "join":
@@ -88,11 +79,3 @@ def check(seed: int, went: Counter[str]) -> None:
     assert have == want, f"{seed} within a limit {options}: lost {want - have}, invented {have - want}"
     if isinstance(stream._operator, SlicedJoin):
         went["limited" if stream._operator._alone is None else "limited up"] += 1
-
-
-def _valid(stream: Any, size: int) -> list[pa.RecordBatch]:
-    out = list(stream)
-    for batch in out:
-        batch.validate(full=True)
-        assert 0 < batch.num_rows <= size
-    return out

@@ -6,7 +6,7 @@ from faults.mutant import Mutant
 
 _TESTS = "tests/join/rows/test_slices.py tests/join/rows/test_whole.py"
 _STREAMS = "tests/join/threads"
-_LOOKUPS = "tests/stream/test_lookups_of_files.py"
+_LOOKUPS = "tests/stream/test_lookups_of_files.py tests/join/test_lookups_in_duckdb.py"
 
 SLICES = [
     Mutant("a slice lacks the last rows of the other side that can match", "ivjoin/stream/tables/table_join.py",

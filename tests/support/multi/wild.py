@@ -6,7 +6,7 @@ import datetime as dt
 from collections import Counter
 from decimal import Decimal
 from itertools import pairwise
-from typing import Any
+from typing import Any, Protocol
 from unittest.mock import patch
 
 import duckdb
@@ -75,7 +75,10 @@ def rows(rng: np.random.Generator, n: int, ordered: str | None, values: list[lis
 class Case:
     """A question, its rows, and in which order they are promised to come."""
 
+    schema, time, late = SCHEMA, "ts", True
+
     def __init__(self, seed: int) -> None:
+        self.seed = seed
         rng = np.random.default_rng(seed)
         n = int(rng.choice([2, 3, 3, 3, 4, 4, 5, 6, 7, 8]))
         self.aliases = [str(a) for a in rng.permutation(["a", "b", "c", "d", "e", "f", "a_b", "x1"])[:n]]
@@ -146,41 +149,61 @@ class Case:
         return Counter(con.execute(f"SELECT {ids} FROM {inputs} WHERE {where}").fetchall())
 
 
-def _difference(seed: int, case: Case, found: Counter[Any], want: Counter[Any]) -> None:
+class Joined(Protocol):
+    """What the checks read of a case; ``late``: whether rows of the column ``time`` may come too late."""
+
+    seed: int
+    rng: np.random.Generator
+    schema: pa.Schema
+    time: str
+    late: bool
+    aliases: list[str]
+    batches: dict[str, pa.RecordBatch]
+    orders: dict[str, Any]
+    slack: dict[str, int]
+    condition: Any
+    views: Any
+
+    def expected(self, batches: dict[str, pa.RecordBatch] | None = None) -> Counter[tuple[int, ...]]: ...
+
+
+def _difference(case: Joined, found: Counter[Any], want: Counter[Any]) -> None:
     more, fewer = found - want, want - found
     assert found == want, (
-        f"seed {seed}: {sum(more.values())} too many, {sum(fewer.values())} too few {list(fewer)[:2]} {list(more)[:2]} "
-        f"views {case.views}, {case.condition}"
+        f"seed {case.seed}: {sum(more.values())} too many {list(more)[:2]}, {sum(fewer.values())} too few "
+        f"{list(fewer)[:2]}, views {case.views}, {case.condition}"
     )
 
 
-def check_tables(seed: int) -> int:
-    """``multi_join`` of tables and readers, with orders or without."""
-    c = Case(seed)
+def check_tables(c: Joined) -> int:
+    """``multi_join`` of tables and readers, with orders and bounds or without."""
     rng = c.rng
     given: dict[str, Any] = {}
     orders = {}
+    bounds: dict[str, dict[Any, tuple[Any, Any]]] = {}
     for alias, batch in c.batches.items():
         size = int(rng.choice([1, 3, 100]))
         pieces = [batch.slice(i, size) for i in range(0, batch.num_rows, size)]
-        table = pa.Table.from_batches(pieces, schema=SCHEMA)
-        given[alias] = table if rng.random() < 0.6 else pa.RecordBatchReader.from_batches(SCHEMA, pieces)
+        table = pa.Table.from_batches(pieces, schema=c.schema)
+        given[alias] = table if rng.random() < 0.6 else pa.RecordBatchReader.from_batches(c.schema, pieces)
         if alias in c.orders and rng.random() < 0.5:
             orders[alias] = c.orders[alias]
+        known = [v for v in batch.column(c.time).to_pylist() if v is not None]
+        if known and all(v == v for v in known) and rng.random() < 0.2:
+            bounds[alias] = {c.time: (min(known), max(known))}
     stream = multi_join(
-        given, c.condition, orders=orders, views=c.views, allow_cross=True, batch_size=int(rng.choice([1, 7, 65536])),
-        sort="auto" if rng.integers(2) else "never",
+        given, c.condition, orders=orders, bounds=bounds, views=c.views, allow_cross=True,
+        batch_size=int(rng.choice([1, 7, 65536])), sort="auto" if rng.integers(2) else "never",
     )
     found = ids(c.aliases, stream)
-    want = c.expected(c.batches)
-    _difference(seed, c, found, want)
-    assert stream.metrics.state_rows == 0, f"seed {seed}: {stream.metrics}"
+    want = c.expected()
+    _difference(c, found, want)
+    assert stream.metrics.state_rows == 0, f"seed {c.seed}: {stream.metrics}"
     return sum(want.values())
 
 
-def check_steps(seed: int) -> int:
+def check_steps(c: Joined) -> int:
     """``multi_join`` of tables, step by step: the rows and their order do not depend on the threads."""
-    c = Case(seed)
     batch_size = int(c.rng.choice([1, 7, 65536]))
     tables = {a: pa.table(b) for a, b in c.batches.items()}
     views = "all" if c.views == "none" else c.views
@@ -200,10 +223,10 @@ def check_steps(seed: int) -> int:
         rows = one.read_all()
         of_more = more.read_all()
         for name in (f"{a}_id" for a in c.aliases):
-            assert rows[name].equals(of_more[name]), f"seed {seed}: the order depends on the threads"
-    want = c.expected(c.batches)
-    _difference(seed, c, ids(c.aliases, rows.to_batches()), want)
-    assert one.metrics.state_rows == 0, f"seed {seed}: {one.metrics}"
+            assert rows[name].equals(of_more[name]), f"seed {c.seed}: the order depends on the threads"
+    want = c.expected()
+    _difference(c, ids(c.aliases, rows.to_batches()), want)
+    assert one.metrics.state_rows == 0, f"seed {c.seed}: {one.metrics}"
     assert one.metrics.rows_out == sum(want.values())
     assert one.metrics.rows_in == {  # type: ignore[attr-defined]
         a: b.num_rows for a, b in c.batches.items()
@@ -211,11 +234,10 @@ def check_steps(seed: int) -> int:
     return int(there)
 
 
-def check_pushed(seed: int) -> int:
+def check_pushed(c: Joined) -> int:
     """``MultiJoin`` by hand: late rows, watermarks, snapshots, inputs that end in any order."""
-    c = Case(seed)
     rng = c.rng
-    on_late: Any = str(rng.choice(["raise", "drop", "join"]))
+    on_late: Any = str(rng.choice(["raise", "drop", "join"])) if c.late else "raise"
     if on_late != "raise":
         for alias, batch in c.batches.items():
             if alias in c.orders and batch.num_rows and rng.random() < 0.7:
@@ -223,32 +245,32 @@ def check_pushed(seed: int) -> int:
                 at = rng.random(len(ts)) < 0.2
                 ts[at] = rng.integers(-20, 20, int(at.sum()))
                 c.batches[alias] = batch.set_column(10, SCHEMA.field("ts"), pa.array(ts))
-    kept = {a: _in_time(c, a, b) for a, b in c.batches.items()}
+    kept = {a: _in_time(c, a, b) for a, b in c.batches.items()} if c.late else c.batches
     op = MultiJoin(
-        dict.fromkeys(c.aliases, SCHEMA), c.condition, orders=c.orders, views=c.views, on_late=on_late,
+        dict.fromkeys(c.aliases, c.schema), c.condition, orders=c.orders, views=c.views, on_late=on_late,
         allow_cross=True, batch_size=int(rng.choice([1, 3, 65536])),
     )
     found: Counter[tuple[int, ...]] = Counter()
     restores = 1.0 if rng.random() < 0.4 else 0.05
     advances = 0.3 if on_late == "raise" else 0.0
-    turns = in_turns(rng, op, c.batches, c.orders, "ts", advances=advances, restores=restores)
+    turns = in_turns(rng, op, c.batches, c.orders, c.time, advances=advances, restores=restores)
     bounds: dict[str, Any] | None = None
     for op, out in turns:
         found += ids(c.aliases, out)
         if bounds is not None:
-            _within(bounds, out, f"seed {seed}")
+            _within(bounds, out, f"seed {c.seed}")
         bounds = op.output_bounds() if on_late == "raise" and rng.random() < 0.1 else bounds
         m = op.metrics
     want = c.expected(kept)
     if on_late == "join":
-        every = c.expected(c.batches)
-        assert not want - found, f"seed {seed}: too few, {c.condition}"
-        assert not found - every, f"seed {seed}: too many, {c.condition}"
+        every = c.expected()
+        assert not want - found, f"seed {c.seed}: too few, {c.condition}"
+        assert not found - every, f"seed {c.seed}: too many, {c.condition}"
     else:
-        _difference(seed, c, found, want)
-    assert m.state_rows == 0, f"seed {seed}: {m}"
+        _difference(c, found, want)
+    assert m.state_rows == 0, f"seed {c.seed}: {m}"
     late = sum(b.num_rows - kept[a].num_rows for a, b in c.batches.items())
-    assert m.late_rows == late, f"seed {seed}: {m.late_rows} late, {late} are"
+    assert m.late_rows == late, f"seed {c.seed}: {m.late_rows} late, {late} are"
     return sum(want.values())
 
 
@@ -262,7 +284,7 @@ def _within(bounds: dict[str, Any], out: list[pa.RecordBatch], case: str) -> Non
                 assert high is None or v <= high, f"{case}: {name} {v} above {high}"
 
 
-def _in_time(c: Case, alias: str, batch: pa.RecordBatch) -> pa.RecordBatch:
+def _in_time(c: Joined, alias: str, batch: pa.RecordBatch) -> pa.RecordBatch:
     """The rows that keep an input's order."""
     if alias not in c.orders:
         return batch
