@@ -135,9 +135,6 @@ class WordKeys(IntKeys):
         word_key_kernels.intern_words(self.operator_address, keys, rows, mask, out, np.empty(n, dtype=np.int64))
         return out
 
-    def _by_id(self) -> tuple[tuple[np.ndarray, int], ...]:
-        return ((self._rest, self._others),) if self._others else ()
-
     def _grow_ids(self, cap: int) -> None:
         n = min(self._others * cap, len(self._rest))
         self._rest = longer(self._rest, self._others * cap, n)
@@ -207,9 +204,6 @@ class ByteKeys(KeyTable):
 
     def _beside(self) -> tuple[np.ndarray, ...]:
         return (self._arena,)
-
-    def _by_id(self) -> tuple[tuple[np.ndarray, int], ...]:
-        return ((self._spans, 2),)
 
     def piece_of(self, key_ids: np.ndarray, piece: int, pieces: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return where a piece of each key begins, its length : int64[n] each, and the arena in which it lies."""
