@@ -107,9 +107,7 @@ class Core(KernelState):
         values, axes, absent = self._axes_of(s, arrays, n)
         key_ids = self.intake.key_ids(s, n, values, self.keys, None)
         store.insert(key_ids, axes, arrays, absent or None, matched)
-        self.keys.point()
-        for store in self.stores:
-            store.point()
+        self.moved()
 
     def _axes_of(
         self, s: int, arrays: list[pa.Array], n: int

@@ -184,6 +184,12 @@ class KernelState(Engine):
             self._begin_looks(s)
             self.publish(s)
 
+    def moved(self) -> None:
+        """Write the addresses of all arrays to the records, after the memory of keys or stores has moved."""
+        self.keys.point()
+        for store in self.stores:
+            store.moved()
+
     def link(self) -> None:
         """Put every row into the list of its key. The kernels leave this undone between pushes."""
         if any(map(is_loose, self.stores)):

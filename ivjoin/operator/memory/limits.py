@@ -105,9 +105,7 @@ class Limits:
         if keys.used > keys.live + keys.live // 4 + _SOME_KEYS:
             if limit is not None and core.bytes_held() > limit - limit // 4 and not core.state.get("prepared"):
                 keys.take_back(n)  # not during a push: the keys of its batch are in no stored row yet
-                core.keys.point()
-                for store in core.stores:
-                    store.point()
+                core.moved()
         if self.spilling is not None:
             self.spilling.coming = p, n
         self.stay_within()
