@@ -188,7 +188,7 @@ class KernelState(Engine):
         """Write the addresses of all arrays to the records, after the memory of keys or stores has moved."""
         self.keys.point()
         for store in self.stores:
-            store.moved()
+            store.point()
 
     def link(self) -> None:
         """Put every row into the list of its key. The kernels leave this undone between pushes."""

@@ -47,14 +47,12 @@ def _make_room(core: Core, p: int, batch: pa.RecordBatch, heaps: bool) -> None:
         core.keys.make_room(keys, state.get("key_bytes"), slots)
     if heaps:
         store.schedules.make_room(n)
-        store._changes += 1
     for i, (column, c) in enumerate(zip(store.stored, list(store.columns), strict=True)):
         if isinstance(c, OrdinalColumn) and not c.tells(batch.column(column)):
             keep_apart(store, i)
         if isinstance(c, (WordColumn, OrdinalColumn)) and c.valid.ring is None and batch.column(column).null_count:
             core.account.want(store.cap)
             c.valid.begin(store.cap)
-            store._changes += 1
     if core.account.limit is not None:
         payload_room.make_batch_room(store, batch)
 

@@ -63,8 +63,6 @@ def clear(store: StoredRows, account: Account) -> None:
     for column in store.columns:
         if isinstance(column, (BytesColumn, BoolColumn, WordColumn, OrdinalColumn)):
             column.clear()
-    if store._registers[_WORDS["has_nulls"]]:
-        store._changes += 1
     store.point()
 
 
@@ -128,7 +126,6 @@ def recap(store: StoredRows, cap: int) -> None:
         for column in store.columns:
             column.grow(cap, store.lo, store.hi)
     store.rows, store.links, store.cap = rows, links, cap
-    store._changes += 1
     store.point()
 
 
@@ -138,7 +135,6 @@ def keep_apart(store: StoredRows, i: int) -> None:
     assert isinstance(column, OrdinalColumn)
     store.account.want(lambda: store.cap * column.type.bit_width // 8)  # `on_full` may remove rows
     store.columns[i] = WordColumn.taking_over(column, store.cap, store.places(np.arange(store.lo, store.hi)))
-    store._changes += 1
     store.point()
 
 
@@ -183,7 +179,6 @@ def renumber(store: StoredRows, ids: np.ndarray, room: int) -> None:
         store._registers[_SINCE] = 0 if store.lo >= store._registers.item(_SINCE) else n
         store._registers[_SWEPT] = 0
         store.cap, store.lo, store.hi, store.live, store._trimmed = cap, 0, n, n, 0
-        store._changes += 1
         if store.runs is not None:
             store.runs.clear()
         if n:
