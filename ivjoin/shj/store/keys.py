@@ -15,7 +15,6 @@ from ivjoin.shj import registers
 from ivjoin.shj.arrow import Bytes
 from ivjoin.shj.kernels.keys import byte_key_kernels, key_kernels, word_key_kernels
 from ivjoin.shj.kernels.memory import address_of as address
-from ivjoin.shj.registers import I64_MAX
 from ivjoin.shj.store.account import Account
 from ivjoin.shj.store.disk.backing import fresh, in_memory
 from ivjoin.shj.store.key_table import KeyTable, longer
@@ -23,7 +22,6 @@ from ivjoin.shj.store.key_table import KeyTable, longer
 __all__ = ["ByteKeys", "IntKeys", "KeyTable", "NoKeys", "WordKeys", "pack"]
 
 _NONE_U8 = np.empty(0, dtype=np.uint8)
-_NEAR_ROWS = 1 << 12  # batches from this size on are checked for keys in a narrow range
 _SPANS, _ARENA, _ARENA_ROOM, _REST = map(
     registers.words_of(registers.OPERATOR).__getitem__, ("spans", "arena", "arena_room", "rest")
 )
@@ -69,25 +67,6 @@ class IntKeys(KeyTable):
 
     def ids(self, keys: np.ndarray, usable: np.ndarray | None) -> np.ndarray:
         """Return the id of each key : int64[n]; -1 where ``usable`` is False."""
-        n = len(keys)
-        if n < _NEAR_ROWS:
-            return self._named(keys, usable)
-        there = keys if usable is None else keys[usable]
-        least = int(there.min(initial=I64_MAX))
-        span = int(there.max(initial=least)) - least + 1
-        if span > n:
-            return self._named(keys, usable)
-        # The keys lie in a narrow range: look up each distinct key once, and map the rows by an array over the range.
-        mask = _NONE_U8 if usable is None else usable.view(np.uint8)
-        marks = np.zeros(span, dtype=np.uint8)
-        key_kernels.mark_ints(keys, mask, least, marks)
-        places = np.flatnonzero(marks)
-        ids, out = np.empty(span, dtype=np.int64), np.empty(n, dtype=np.int64)
-        ids[places] = self._named(places + least, None)
-        key_kernels.number_ints(keys, mask, least, ids, out)
-        return out
-
-    def _named(self, keys: np.ndarray, usable: np.ndarray | None) -> np.ndarray:
         out = np.empty(len(keys), dtype=np.int64)
         for cut in self._pieces(len(keys)):
             some = keys[cut]
