@@ -15,10 +15,10 @@ from ivjoin.shj import registers
 from ivjoin.shj.kernels.keys import key_kernels
 from ivjoin.shj.kernels.memory import address_of as address
 from ivjoin.shj.store.account import Account
-from ivjoin.shj.store.disk.backing import extended, fresh, in_memory, moving
+from ivjoin.shj.store.disk.backing import fresh, in_memory, moving, resized
 from ivjoin.shj.store.sizes import TIGHT
 
-__all__ = ["KeyTable", "longer"]
+__all__ = ["KeyTable"]
 
 _ROWS = 1 << 16  # rows that get ids at once
 _MOST_KEYS = 2**30  # ids are int32, and so are the table's entries
@@ -37,15 +37,6 @@ def _check(keys: int) -> None:
     if keys > _MOST_KEYS:
         much = f"the state needs {keys:,} keys at once; expected at most {_MOST_KEYS:,}"
         raise CapacityError(f"{much}. Narrow the window, or divide the rows")
-
-
-def longer(array: np.ndarray, n: int, used: int) -> np.ndarray:
-    """Return an array with capacity for n rows whose first ``used`` rows are copied; the rest is uninitialized."""
-    made = extended(array, n) if n > len(array) else None
-    if made is None:
-        made = fresh(array, (n, *array.shape[1:]))
-        made[:used] = array[:used]
-    return made
 
 
 class KeyTable:
@@ -138,7 +129,7 @@ class KeyTable:
         try:
             if cap > len(self.slots):
                 self._grow_ids(cap)  # first: if the slots then fail to grow, these are merely too large
-                slots = longer(self.slots, cap, self.n_ids)
+                slots = resized(self.slots, cap, self.n_ids)
                 slots[self.n_ids :] = -1
                 self.slots = slots
             if size > len(self._table):
@@ -242,11 +233,7 @@ class KeyTable:
             self.n_ids, self._n_free, self._free = 0, 0, -1
 
     def _shorten(self, cap: int) -> None:
-        slots = extended(self.slots, cap)
-        if slots is None:
-            slots = fresh(self.slots, (cap, 8))
-            slots[:] = self.slots[:cap]
-        self.slots = slots
+        self.slots = resized(self.slots, cap, cap)
         self._grow_ids(cap)
 
     def _remake(self, size: int) -> None:
