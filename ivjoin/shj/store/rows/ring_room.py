@@ -15,7 +15,7 @@ from ivjoin.shj.store.rows.spilled import InFile
 from ivjoin.shj.store.rows.stored_rows import StoredRows
 from ivjoin.shj.store.sizes import TIGHT, fitting, larger
 from ivjoin.shj.store.values.columns import BoolColumn, OrdinalColumn, WordColumn
-from ivjoin.shj.store.values.rings import spans
+from ivjoin.shj.store.values.rings import RingColumn, spans
 from ivjoin.shj.store.values.segments import SegmentColumn
 from ivjoin.shj.store.values.texts import BytesColumn
 
@@ -86,7 +86,8 @@ def _want_disk(store: StoredRows, rows: int, texts: bool = False) -> None:
         return
     arrays = [store.rows]
     for c in store.columns:
-        arrays += [a for a in (getattr(c, "_ring", None), getattr(c, "_starts", None)) if a is not None]
+        if isinstance(c, RingColumn):
+            arrays.append(c._ring)
         if c.valid is not None and c.valid.ring is not None:
             arrays.append(c.valid.ring)
     size = sum(a.strides[0] for a in arrays if not in_memory(a)) * max(rows, 0)
