@@ -272,11 +272,20 @@ class KernelState(Engine):
         self.state.limit_output(rows)
 
     def count_state(self) -> None:
-        m, (left, right) = self.metrics, self.stores
-        m.state_rows = left.live + right.live + (0 if self.frozen is None else self.frozen.live)
+        m = self.metrics
+        m.state_rows = self.rows_held
         m.peak_state_rows = max(m.peak_state_rows, m.state_rows, self.state.get("peak_rows"))
         m.state_bytes = self.bytes_held()
         m.peak_state_bytes = max(m.peak_state_bytes, m.state_bytes)
+
+    @property
+    def frozen_rows(self) -> int:
+        return 0 if self.frozen is None else self.frozen.live
+
+    @property
+    def rows_held(self) -> int:
+        left, right = self.stores
+        return int(left.live + right.live) + self.frozen_rows
 
     def bytes_held(self) -> int:
         (left, right), frozen, limits = self.stores, self.frozen, self.limits

@@ -139,8 +139,7 @@ class StepJoin(SymmetricHashJoin):
 
     @property
     def rows(self) -> int:
-        left, right = self._core.stores
-        return int(left.live + right.live) + (0 if self._core.frozen is None else self._core.frozen.live)
+        return self._core.rows_held
 
     @property
     def held(self) -> tuple[int, int]:
