@@ -129,7 +129,7 @@ class Limits:
 
     @property
     def recall(self) -> Recall | None:
-        """Return the estimate of what is lost, if rows are dropped."""
+        """Return the estimate of lost matches, if rows are dropped."""
         return None if self.dropping is None else self.dropping.recall
 
     def took(self, p: int, batch: pa.RecordBatch) -> None:
