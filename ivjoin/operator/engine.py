@@ -69,7 +69,9 @@ class Engine:
 
     def promise(self, p: int, node: Node, ordinal: int, descending: bool) -> bool:
         """Record a promise about later rows of a side; return whether its expression is known already."""
-        raise NotImplementedError
+        known = node in self.frontiers[p].promised
+        self.frontiers[p].promise(node, ordinal, descending)
+        return known
 
     def learn(self) -> None:
         """Add the axes that prune after the frontiers got new expressions."""

@@ -10,6 +10,7 @@ import pytest
 
 from ivjoin import LateRowError, MemoryLimitError, Order, ProtocolError, SpillError, SymmetricHashJoin
 from ivjoin.operator.match.core import Core
+from ivjoin.operator.match.step_join import StepJoin
 from ivjoin.shj.kernels.compiling import COMPILES
 from ivjoin.shj.kernels.keys import key_kernels
 from ivjoin.shj.store.keys import KeyTable
@@ -247,3 +248,20 @@ def test_keys_that_crowd_in_the_table_are_stirred(apart: int, stirs: bool, null_
     left, right = (pairs[name].to_pylist() for name in ("k", "k_right"))
     assert left == right
     assert sorted(left) == sorted(keys.tolist() * 3)
+
+
+def test_keys_are_read_where_they_are_after_rows_of_the_other_side_have_been_dropped() -> None:
+    left, right = (pa.schema({key: pa.int64(), "x": pa.int64()}) for key in ("a", "b"))
+    made = SymmetricHashJoin(
+        left, right, condition="l.a = r.b AND abs(l.x - r.x) <= 10", left_order="x", right_order="x"
+    )
+    step = StepJoin.from_plan(made._core.plan)
+    few = pa.record_batch([pa.array([7, 8]), pa.array([5, 5])], schema=right)
+    many = pa.record_batch([pa.array(range(1000, 4000)), pa.array([5] * 3000)], schema=left)
+    assert not [*step.push("right", few), *step.push("left", many)]
+    slots = len(step._core.keys.slots)
+    assert step.let_go("left", {step._core.plan.sides[0].axes[0]: (100, 200)}) == 3000
+    assert len(step._core.keys.slots) < slots // 8
+    other = [np.zeros((n, 8), dtype=np.int32) for n in range(1, slots, 2)]  # where the slots were
+    out = [*step.push("left", pa.record_batch([pa.array([7]), pa.array([5])], schema=left))]
+    assert [row for b in out for row in b.to_pylist()] == [{"a": 7, "x": 5, "b": 7, "x_right": 5}], len(other)

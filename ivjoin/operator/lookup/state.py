@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.errors import EvaluationError
-from ivjoin.expr.nodes import Node
 from ivjoin.metrics import JoinMetrics
 from ivjoin.operator.engine import Engine, RowsAtHand
 from ivjoin.operator.lookup.key_ids import key_table
@@ -98,11 +97,6 @@ class LookupState(Engine):
 
     def is_refused(self, error: BaseException) -> bool:
         return self.account.refused
-
-    def promise(self, p: int, node: Node, ordinal: int, descending: bool) -> bool:
-        known = node in self.frontiers[p].promised
-        self.frontiers[p].promise(node, ordinal, descending)
-        return known
 
     def learn(self) -> None:
         for frontier in self.frontiers:

@@ -38,13 +38,12 @@ class Core(KernelState):
         m.left_rows_retired += state.side(0, "retired")
         m.right_rows_retired += state.side(1, "retired")
         self.intake.count_into(m, state.get("late_rows"))
-        frozen = 0 if self.frozen is None else self.frozen.live
-        m.state_rows = state.side(0, "live") + state.side(1, "live") + frozen
+        m.state_rows = self.rows_held
         m.peak_state_rows = max(m.peak_state_rows, m.state_rows, state.get("peak_rows"))
         m.state_bytes = self.bytes_held()
         if self.account.files is not None:
             m.spilled_bytes = self.account.files.nbytes
-            m.spilled_rows = sum(s.live for s in self.stores if s.lies_in_files) + frozen
+            m.spilled_rows = sum(s.live for s in self.stores if s.lies_in_files) + self.frozen_rows
         return m
 
     def is_refused(self, error: BaseException) -> bool:
@@ -107,9 +106,7 @@ class Core(KernelState):
         values, axes, absent = self._axes_of(s, arrays, n)
         key_ids = self.intake.key_ids(s, n, values, self.keys, None)
         store.insert(key_ids, axes, arrays, absent or None, matched)
-        self.keys.point()
-        for store in self.stores:
-            store.point()
+        self.moved()
 
     def _axes_of(
         self, s: int, arrays: list[pa.Array], n: int
@@ -146,9 +143,7 @@ class Core(KernelState):
             self.publish(1 - p)
 
     def promise(self, p: int, node: Node, ordinal: int, descending: bool) -> bool:
-        frontier = self.frontiers[p]
-        known = node in frontier.promised
-        frontier.promise(node, ordinal, descending)
+        known = super().promise(p, node, ordinal, descending)
         self._limit(p, node, known)
         return known
 

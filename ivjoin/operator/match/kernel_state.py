@@ -184,6 +184,12 @@ class KernelState(Engine):
             self._begin_looks(s)
             self.publish(s)
 
+    def moved(self) -> None:
+        """Write the addresses of all arrays to the records, after the memory of keys or stores has moved."""
+        self.keys.point()
+        for store in self.stores:
+            store.point()
+
     def link(self) -> None:
         """Put every row into the list of its key. The kernels leave this undone between pushes."""
         if any(map(is_loose, self.stores)):
@@ -266,11 +272,20 @@ class KernelState(Engine):
         self.state.limit_output(rows)
 
     def count_state(self) -> None:
-        m, (left, right) = self.metrics, self.stores
-        m.state_rows = left.live + right.live + (0 if self.frozen is None else self.frozen.live)
+        m = self.metrics
+        m.state_rows = self.rows_held
         m.peak_state_rows = max(m.peak_state_rows, m.state_rows, self.state.get("peak_rows"))
         m.state_bytes = self.bytes_held()
         m.peak_state_bytes = max(m.peak_state_bytes, m.state_bytes)
+
+    @property
+    def frozen_rows(self) -> int:
+        return 0 if self.frozen is None else self.frozen.live
+
+    @property
+    def rows_held(self) -> int:
+        left, right = self.stores
+        return int(left.live + right.live) + self.frozen_rows
 
     def bytes_held(self) -> int:
         (left, right), frozen, limits = self.stores, self.frozen, self.limits

@@ -13,13 +13,11 @@ from ivjoin.outer.emit import BatchRows, Rows, StoredRows
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels.output import text_kernels
 from ivjoin.shj.kernels.push import push_kernels
-from ivjoin.shj.store.disk.process_memory import keep_pages
 from ivjoin.shj.store.values.texts import too_much_text
 
 __all__ = ["gathered", "in_parts", "made", "mixed"]
 
 T = TypeVar("T")  # a batch, or batches
-_MANY = 4096  # rows whose arrays malloc might give back to the system
 
 
 def made(core: Core) -> pa.RecordBatch:
@@ -56,8 +54,6 @@ def gathered(core: Core, p: int, batch: pa.RecordBatch | None) -> Iterator[pa.Re
         at.RETIRING: (int(r["n_dead"]), "dead"),
     }[phase]
     store, size = core.stores[1 - p], core.emitter.batch_size
-    if total - cursor > _MANY and core.account.limit is None:
-        keep_pages()
     # Copies: kernels may write to the scratch while the caller still uses earlier batches.
     places = state[listed][cursor:total].copy()
     rows = state["pair_rows"][cursor:total].copy() if which == push_kernels.PAIRS else None

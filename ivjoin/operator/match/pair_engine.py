@@ -13,6 +13,7 @@ from ivjoin.operator.match import steps
 from ivjoin.operator.match.core import Core
 from ivjoin.operator.memory.budget import Budget
 from ivjoin.operator.memory.limits import Limits
+from ivjoin.operator.memory.lost_matches import Recall
 
 __all__ = ["PairEngine"]
 
@@ -53,9 +54,13 @@ class PairEngine(Core):
     def rows_at_once(self, p: int, batch: pa.RecordBatch) -> int:
         return batch.num_rows if self.limits is None else self.limits.most_rows(p, batch)
 
+    @property
+    def _recall(self) -> Recall | None:
+        return None if self.limits is None else self.limits.recall
+
     def look(self) -> None:
-        if self.limits is not None:
-            self.limits.look()
+        if self._recall is not None:
+            self._recall.look()
 
     def stepped(self) -> None:
         self.count_state()
@@ -87,8 +92,8 @@ class PairEngine(Core):
             store.lead(axis or 0, second)
 
     def saved_sample(self) -> dict[str, Any] | None:
-        return None if self.limits is None else self.limits.saved_sample()
+        return None if self._recall is None else self._recall.save()
 
     def load_sample(self, saved: Any) -> None:
-        if self.limits is not None:
-            self.limits.load_sample(saved)
+        if self._recall is not None:
+            self._recall.load(saved)

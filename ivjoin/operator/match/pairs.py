@@ -15,12 +15,10 @@ from ivjoin.plan.sums import probes
 from ivjoin.shj.arrow import take
 from ivjoin.shj.kernels.push import index_kernels, probe_kernels, run_kernels
 from ivjoin.shj.registers import I64_MAX, I64_MIN
-from ivjoin.shj.store.disk.process_memory import keep_pages
 from ivjoin.shj.store.rows.selectivity import most_selective
 
 __all__ = ["chosen", "decide", "look_beyond", "may_crowd", "next_piece", "probe_runs"]
 
-_MANY = 4096  # pairs whose arrays malloc might give back to the system
 _MOST_STEPS = 50_000_000  # steps of a batch along one axis, after which another axis is considered
 
 
@@ -30,8 +28,6 @@ def decide(core: Core, p: int, batch: pa.RecordBatch) -> None:
     count = state.get("n_pairs")
     rows, places = state["pair_rows"][:count], state["pair_places"][:count]
     nodes = core.decides()
-    if nodes and count > _MANY and core.account.limit is None:
-        keep_pages()
     checked = not core.full_predicate and len(core.plan.checks[p]) > 0
     rows, places = matching(nodes, partial(pair_columns, core, p, batch), rows, places, checked)
     matched = state["matched"]

@@ -16,7 +16,7 @@ from ivjoin.shj.store.rows.ring_room import keep_apart
 from ivjoin.shj.store.rows.selectivity import most_selective
 from ivjoin.shj.store.values.columns import OrdinalColumn, WordColumn
 
-__all__ = ["make_batch_room", "make_key_room", "make_room", "tidy"]
+__all__ = ["make_batch_room", "make_key_room", "make_room", "make_row_room", "tidy"]
 
 _LOOK_EVERY = 64  # pushes between two checks whether a ring has become too large
 
@@ -29,20 +29,14 @@ def make_room(core: Core, p: int, batch: pa.RecordBatch, heaps: bool) -> None:
     try:
         _make_room(core, p, batch, heaps)
     finally:  # part of it may have been allocated before memory was refused
-        core.keys.point()
-        for each in core.stores:
-            each.moved()
+        core.moved()
     core.count_state()
 
 
 def _make_room(core: Core, p: int, batch: pa.RecordBatch, heaps: bool) -> None:
     state, n = core.state, batch.num_rows
     store, other = core.stores[p], core.stores[1 - p]
-    state.row_room(n, max(s.rows for s in core.sources))
-    if store.hi - store.lo + n > store.cap:
-        store.settle()
-        if store.hi - store.lo + n > store.cap:
-            store.make_room(n)
+    make_row_room(core, p, n)
     state.dead_room(max(other.live if other.owes else 0, store.live + n if store.owes else 0))
     slots = not state.get("grows")
     keys = 0 if not slots and core.keys.has_many_rows(store.live + other.live) else n
@@ -53,24 +47,30 @@ def _make_room(core: Core, p: int, batch: pa.RecordBatch, heaps: bool) -> None:
         core.keys.make_room(keys, state.get("key_bytes"), slots)
     if heaps:
         store.schedules.make_room(n)
-        store._changes += 1
     for i, (column, c) in enumerate(zip(store.stored, list(store.columns), strict=True)):
         if isinstance(c, OrdinalColumn) and not c.tells(batch.column(column)):
             keep_apart(store, i)
         if isinstance(c, (WordColumn, OrdinalColumn)) and c.valid.ring is None and batch.column(column).null_count:
             core.account.want(store.cap)
             c.valid.begin(store.cap)
-            store._changes += 1
     if core.account.limit is not None:
         payload_room.make_batch_room(store, batch)
+
+
+def make_row_room(core: Core, p: int, n: int) -> None:
+    """Reserve scratch for n rows of side p and their place in its ring, which may be settled first."""
+    core.state.row_room(n, max(s.rows for s in core.sources))
+    store = core.stores[p]
+    if store.hi - store.lo + n > store.cap:
+        store.settle()
+        if store.hi - store.lo + n > store.cap:
+            store.make_room(n)
 
 
 def make_key_room(core: Core, n: int) -> None:
     """Grow the key table for a batch that has arrived; ``n`` of its rows have no key id yet."""
     core.keys.grow(n, core.state.get("n"))
-    core.keys.point()
-    for each in core.stores:
-        each.moved()
+    core.moved()
     core.count_state()
 
 
@@ -104,8 +104,6 @@ def _tidy(core: Core, p: int, status: int) -> None:
         core.keys.sweep(max(core.state.get("largest"), core.state.get("n")))
         if look and core.state.get("grows"):
             core.keys.fit(sum(store.live for store in core.stores))
-        core.keys.point()
-        for store in core.stores:
-            store.point()
+        core.moved()
     if look:
         core.state.fit(max(store.live for store in core.stores))

@@ -10,7 +10,7 @@ import pyarrow as pa
 from ivjoin.expr.nodes import Node
 from ivjoin.operator.explaining.output_bounds import outside, stored_span
 from ivjoin.operator.match.pair_engine import PairEngine
-from ivjoin.operator.match.room import make_batch_room
+from ivjoin.operator.match.room import make_batch_room, make_row_room
 from ivjoin.operator.memory.budget import Budget
 from ivjoin.operator.memory.limits import fixed_bytes
 from ivjoin.operator.operator import SymmetricHashJoin
@@ -77,8 +77,7 @@ class StepJoin(SymmetricHashJoin):
             if gone.any():
                 drop(store, store.live_ids(), gone)
                 core.keys.sweep()
-                core.keys.point()
-                store.moved()
+                core.moved()
                 core.count_state()
             return int(np.count_nonzero(gone))
         finally:
@@ -100,21 +99,16 @@ class StepJoin(SymmetricHashJoin):
 
     def reserve(self, side: str, batch: pa.RecordBatch) -> None:
         """Reserve memory for a batch, except for keys, which are not read yet; MemoryLimitError if it does not fit."""
-        core, p, rows = self._core, self._side(side), batch.num_rows
+        core, p = self._core, self._side(side)
         self._enter()
         try:
             core.link()
-            store = core.stores[p]
             if core.layouts[p].schema is None:
                 make_batch_room(core, p, batch)
             try:
-                core.state.row_room(rows, max(s.rows for s in core.sources))
-                if store.hi - store.lo + rows > store.cap:
-                    store.settle()
-                    if store.hi - store.lo + rows > store.cap:
-                        store.make_room(rows)
+                make_row_room(core, p, batch.num_rows)
             finally:
-                store.moved()
+                core.moved()
         finally:
             self._busy = False
 
@@ -129,9 +123,7 @@ class StepJoin(SymmetricHashJoin):
                 if store.cap > 4 * store.live + _LEAST_ROOM:
                     renumber(store, store.live_ids(), store.live + store.live // 2)
             core.keys.sweep()
-            core.keys.point()
-            for store in core.stores:
-                store.point()
+            core.moved()
             core.state.set(largest=0)
             core.state.fit(max(store.live for store in core.stores))
             core.count_state()
@@ -147,8 +139,7 @@ class StepJoin(SymmetricHashJoin):
 
     @property
     def rows(self) -> int:
-        left, right = self._core.stores
-        return int(left.live + right.live) + (0 if self._core.frozen is None else self._core.frozen.live)
+        return self._core.rows_held
 
     @property
     def held(self) -> tuple[int, int]:

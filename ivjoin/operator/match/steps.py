@@ -220,9 +220,7 @@ def end(core: Core, sides: Sequence[int]) -> Iterator[pa.RecordBatch]:
         with suppress(MemoryLimitError):
             core.stores[1 - p].settle(True, n)
     if core.keys.sweep(n):
-        core.keys.point()  # a sweep may end early if memory is full
-        for store in core.stores:
-            store.point()
+        core.moved()  # a sweep may end early if memory is full
     core.count_state()
 
 

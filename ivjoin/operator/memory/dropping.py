@@ -130,9 +130,7 @@ class Dropping:
                 setattr(core.metrics, name, getattr(core.metrics, name) + int(np.count_nonzero(gone)))
         if not core.state.get("prepared"):  # the keys of a batch under way may have ids that no stored row has yet
             core.keys.sweep()
-        core.keys.point()
-        for store in core.stores:
-            store.moved()
+        core.moved()
 
     def _worth(self, core: Core, s: int) -> np.ndarray:
         """Return the worth of each stored row of a side, in the order of its ids : float64[n]."""

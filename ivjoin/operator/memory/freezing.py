@@ -124,7 +124,6 @@ class Frozen:
             self.sides[s].index()
             if not core.state.get("prepared"):  # the keys of a batch under way may have ids that no stored row has yet
                 core.keys.sweep(part=8)  # so that later keys can reuse the ids
-                core.keys.compact(core.stores)
             self._tell(s)
         return True
 
@@ -144,12 +143,6 @@ class Frozen:
             return True
         if self._shrink(first, excess) or self._shrink(other, excess):
             return True
-        if not core.state.get("prepared"):
-            spare = core.keys.spare(core.stores)
-            if spare and (spare >= excess or 4 * spare >= core.keys.slots.nbytes):
-                core.keys.renumber(core.stores)
-                if core.keys.spare(core.stores) < spare:
-                    return True
         here = other if few else first
         missing = _room_for(here) - _smaller(here, excess)
         return self.freeze(int(here.side), missing) or self.freeze(1, missing) or self.freeze(0, missing)

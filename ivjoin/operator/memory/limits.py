@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Any
 from weakref import ref
 
 import pyarrow as pa
@@ -14,6 +13,7 @@ from ivjoin.operator.match import steps
 from ivjoin.operator.match.core import Core
 from ivjoin.operator.memory.budget import GOES_ON, LEAST_ROWS, Budget
 from ivjoin.operator.memory.dropping import Dropping
+from ivjoin.operator.memory.lost_matches import Recall
 from ivjoin.operator.memory.spilling import Spilling
 from ivjoin.operator.memory.trimming import Trimming
 from ivjoin.plan.spec import SIDES
@@ -105,9 +105,7 @@ class Limits:
         if keys.used > keys.live + keys.live // 4 + _SOME_KEYS:
             if limit is not None and core.bytes_held() > limit - limit // 4 and not core.state.get("prepared"):
                 keys.take_back(n)  # not during a push: the keys of its batch are in no stored row yet
-                core.keys.point()
-                for store in core.stores:
-                    store.point()
+                core.moved()
         if self.spilling is not None:
             self.spilling.coming = p, n
         self.stay_within()
@@ -129,20 +127,14 @@ class Limits:
     def nbytes(self) -> int:
         return 0 if self.dropping is None else self.dropping.nbytes
 
+    @property
+    def recall(self) -> Recall | None:
+        """Return the estimate of lost matches, if rows are dropped."""
+        return None if self.dropping is None else self.dropping.recall
+
     def took(self, p: int, batch: pa.RecordBatch) -> None:
         if self.dropping is not None:
             self.dropping.saw(p, batch)
-
-    def look(self) -> None:
-        if self.dropping is not None:
-            self.dropping.recall.look()
-
-    def saved_sample(self) -> dict[str, Any] | None:
-        return None if self.dropping is None else self.dropping.recall.save()
-
-    def load_sample(self, saved: Any) -> None:
-        if self.dropping is not None:
-            self.dropping.recall.load(saved)
 
     def stepped(self) -> None:
         self._trimming.stepped()

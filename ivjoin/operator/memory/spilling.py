@@ -76,9 +76,7 @@ class Spilling:
 
     def _moved_all(self, core: Core) -> None:
         core.account.files = self.files
-        core.keys.point()
-        for store in core.stores:
-            store.moved()
+        core.moved()
         give_back()
         self.settle()
 

@@ -5,9 +5,8 @@ Rebuilding the table frees the ids of keys that no stored row uses, so its size 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
-from typing import Protocol
 
 import numpy as np
 
@@ -15,15 +14,13 @@ from ivjoin.errors import CapacityError, MemoryLimitError
 from ivjoin.shj import registers
 from ivjoin.shj.kernels.keys import key_kernels
 from ivjoin.shj.kernels.memory import address_of as address
-from ivjoin.shj.kernels.push.index_kernels import KEY, LIVE
 from ivjoin.shj.store.account import Account
-from ivjoin.shj.store.disk.backing import extended, fresh, in_memory, moving
+from ivjoin.shj.store.disk.backing import fresh, in_memory, moving, resized
 from ivjoin.shj.store.sizes import TIGHT
 
-__all__ = ["KeyTable", "longer"]
+__all__ = ["KeyTable"]
 
-_ROWS = 1 << 16  # rows processed at once
-_MUCH = 1.25  # renumbering shrinks the slots if they are this many times too many
+_ROWS = 1 << 16  # rows that get ids at once
 _MOST_KEYS = 2**30  # ids are int32, and so are the table's entries
 _SLOTS, _SLOTS_SIZE, _TABLE, _TABLE_SIZE = map(
     registers.words_of(registers.OPERATOR).__getitem__, ("slots", "slots_size", "table", "table_size")
@@ -42,31 +39,11 @@ def _check(keys: int) -> None:
         raise CapacityError(f"{much}. Narrow the window, or divide the rows")
 
 
-def longer(array: np.ndarray, n: int, used: int) -> np.ndarray:
-    """Return an array with capacity for n rows whose first ``used`` rows are copied; the rest is uninitialized."""
-    made = extended(array, n) if n > len(array) else None
-    if made is None:
-        made = fresh(array, (n, *array.shape[1:]))
-        made[:used] = array[:used]
-    return made
-
-
-class KeyedRows(Protocol):
-    lo: int
-    hi: int
-    links: np.ndarray
-
-    @property
-    def runs(self) -> object: ...
-    def places(self, ids: np.ndarray) -> np.ndarray: ...
-    def flags(self, ids: np.ndarray) -> np.ndarray: ...
-
-
 class KeyTable:
     """Slots of the keys: heads, tails and fingers of both sides, and the key itself if it is a word.
 
     ``slots`` : int32[n, 8], see ``index_kernels``. Ids without rows form a linked list that begins with ``_free``.
-    Methods that sweep, shrink or renumber free ids, so callers must not hold ids across them.
+    Methods that sweep or shrink free ids, so callers must not hold ids across them.
     """
 
     kind: int  # the constant of `registers` by which kernels know the class
@@ -129,7 +106,7 @@ class KeyTable:
             return self._sizes(need if slots else 0, entries)
 
         _check(self._needs(n, ahead)[0])
-        self._account.want(lambda: self._more(*sizes()))  # `on_full` may renumber the ids
+        self._account.want(lambda: self._more(*sizes()))  # `on_full` may free ids
         self._resize(*sizes())
 
     def grow(self, n: int, rows: int) -> None:
@@ -152,7 +129,7 @@ class KeyTable:
         try:
             if cap > len(self.slots):
                 self._grow_ids(cap)  # first: if the slots then fail to grow, these are merely too large
-                slots = longer(self.slots, cap, self.n_ids)
+                slots = resized(self.slots, cap, self.n_ids)
                 slots[self.n_ids :] = -1
                 self.slots = slots
             if size > len(self._table):
@@ -217,60 +194,19 @@ class KeyTable:
         with suppress(MemoryLimitError):
             self._sweep(n)  # if the disk has no space for the smaller table, a later call tries again
 
-    def compact(self, stores: Sequence[KeyedRows]) -> None:
-        if 3 * self.live <= self.n_ids and self.n_ids > self._many():
-            self.renumber(stores)
-
-    def spare(self, stores: Sequence[KeyedRows]) -> int:
-        if any(store.runs is not None for store in stores):
-            return 0
-        cap = self.live + self.live // 8 + 16
-        return (len(self.slots) - cap) * self._id_bytes if cap * _MUCH <= len(self.slots) else 0
-
-    def renumber(self, stores: Sequence[KeyedRows]) -> None:
-        """Renumber the keys of the stores' rows and drop unused ids."""
-        n = self.n_ids
-        if any(store.runs is not None for store in stores):
-            return
-        used = np.asarray((self.slots[:n, [0, 3]] >= 0).any(axis=1))
-        number = np.cumsum(used, dtype=np.int32) - np.int32(1)
-        for store in stores:
-            for start in range(store.lo, store.hi, _ROWS):
-                ids = np.arange(start, min(start + _ROWS, store.hi))
-                places = store.places(ids[store.flags(ids) & LIVE != 0])
-                store.links[places, KEY] = number[store.links[places, KEY]]
-        m = int(np.count_nonzero(used))
-        arrays: list[tuple[np.ndarray, int]] = [(self.slots.reshape(-1), 8), *self._by_id()]
-        for array, width in arrays:
-            by_id, at = array[: n * width].reshape((n, width)), 0
-            for start in range(0, n, _ROWS):
-                kept = by_id[start : start + _ROWS][used[start : start + _ROWS]]
-                by_id[at : at + len(kept)] = kept
-                at += len(kept)
-        self.slots[m:n] = -1
-        self.n_ids, self._n_free, self._free = m, 0, -1
-        with suppress(MemoryLimitError):
-            self._sweep(0, _MUCH)
-            return
-        self._refill()
-
-    def _by_id(self) -> tuple[tuple[np.ndarray, int], ...]:
-        """Return further arrays that are indexed by id, and their words per id."""
-        return ()
-
     def _many(self) -> int:
         """Return the number of ids above which the kernels request a sweep."""
         return self.live + self.live // 4 + key_kernels.SOME_KEYS
 
-    def _sweep(self, n: int, much: float = 2) -> None:
-        """Free ids and rebuild the table; shrink the slots too if they are ``much`` times what is needed."""
+    def _sweep(self, n: int) -> None:
+        """Free ids and rebuild the table; shrink the slots too if they are twice what is needed."""
         if self._account.files is not None:
             filed = [a for a in (self.slots, self._table, *self._beside()) if not in_memory(a)]
             self._account.want_disk(sum(a.nbytes for a in filed))
         with moving():
             self._take_back()
             cap = self._needs(n)[0] + self.n_ids // 8 + 16
-            if cap * much <= len(self.slots):
+            if 2 * cap <= len(self.slots):
                 self._shorten(cap)
             # The kernels request a sweep when there are more than these, without the last batch.
             self._remake(_table_size(self._many() + 2 * n))
@@ -297,11 +233,7 @@ class KeyTable:
             self.n_ids, self._n_free, self._free = 0, 0, -1
 
     def _shorten(self, cap: int) -> None:
-        slots = extended(self.slots, cap)
-        if slots is None:
-            slots = fresh(self.slots, (cap, 8))
-            slots[:] = self.slots[:cap]
-        self.slots = slots
+        self.slots = resized(self.slots, cap, cap)
         self._grow_ids(cap)
 
     def _remake(self, size: int) -> None:

@@ -15,15 +15,13 @@ from ivjoin.shj import registers
 from ivjoin.shj.arrow import Bytes
 from ivjoin.shj.kernels.keys import byte_key_kernels, key_kernels, word_key_kernels
 from ivjoin.shj.kernels.memory import address_of as address
-from ivjoin.shj.registers import I64_MAX
 from ivjoin.shj.store.account import Account
-from ivjoin.shj.store.disk.backing import fresh, in_memory
-from ivjoin.shj.store.key_table import KeyTable, longer
+from ivjoin.shj.store.disk.backing import fresh, in_memory, resized
+from ivjoin.shj.store.key_table import KeyTable
 
 __all__ = ["ByteKeys", "IntKeys", "KeyTable", "NoKeys", "WordKeys", "pack"]
 
 _NONE_U8 = np.empty(0, dtype=np.uint8)
-_NEAR_ROWS = 1 << 12  # batches from this size on are checked for keys in a narrow range
 _SPANS, _ARENA, _ARENA_ROOM, _REST = map(
     registers.words_of(registers.OPERATOR).__getitem__, ("spans", "arena", "arena_room", "rest")
 )
@@ -69,25 +67,6 @@ class IntKeys(KeyTable):
 
     def ids(self, keys: np.ndarray, usable: np.ndarray | None) -> np.ndarray:
         """Return the id of each key : int64[n]; -1 where ``usable`` is False."""
-        n = len(keys)
-        if n < _NEAR_ROWS:
-            return self._named(keys, usable)
-        there = keys if usable is None else keys[usable]
-        least = int(there.min(initial=I64_MAX))
-        span = int(there.max(initial=least)) - least + 1
-        if span > n:
-            return self._named(keys, usable)
-        # The keys lie in a narrow range: look up each distinct key once, and map the rows by an array over the range.
-        mask = _NONE_U8 if usable is None else usable.view(np.uint8)
-        marks = np.zeros(span, dtype=np.uint8)
-        key_kernels.mark_ints(keys, mask, least, marks)
-        places = np.flatnonzero(marks)
-        ids, out = np.empty(span, dtype=np.int64), np.empty(n, dtype=np.int64)
-        ids[places] = self._named(places + least, None)
-        key_kernels.number_ints(keys, mask, least, ids, out)
-        return out
-
-    def _named(self, keys: np.ndarray, usable: np.ndarray | None) -> np.ndarray:
         out = np.empty(len(keys), dtype=np.int64)
         for cut in self._pieces(len(keys)):
             some = keys[cut]
@@ -135,12 +114,9 @@ class WordKeys(IntKeys):
         word_key_kernels.intern_words(self.operator_address, keys, rows, mask, out, np.empty(n, dtype=np.int64))
         return out
 
-    def _by_id(self) -> tuple[tuple[np.ndarray, int], ...]:
-        return ((self._rest, self._others),) if self._others else ()
-
     def _grow_ids(self, cap: int) -> None:
         n = min(self._others * cap, len(self._rest))
-        self._rest = longer(self._rest, self._others * cap, n)
+        self._rest = resized(self._rest, self._others * cap, n)
         self._rest[n:] = 0
 
 
@@ -173,7 +149,7 @@ class ByteKeys(KeyTable):
         if self._top + size > len(self._arena):
             self._account.want(lambda: self._more_arena(size))  # `on_full` may rebuild the arena
             if (need := self._top + size) > len(self._arena):
-                self._arena = longer(self._arena, need + need // 4, self._top)
+                self._arena = resized(self._arena, need + need // 4, self._top)
                 self.point()
 
     def _more_arena(self, size: int) -> int:
@@ -208,9 +184,6 @@ class ByteKeys(KeyTable):
     def _beside(self) -> tuple[np.ndarray, ...]:
         return (self._arena,)
 
-    def _by_id(self) -> tuple[tuple[np.ndarray, int], ...]:
-        return ((self._spans, 2),)
-
     def piece_of(self, key_ids: np.ndarray, piece: int, pieces: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return where a piece of each key begins, its length : int64[n] each, and the arena in which it lies."""
         starts, sizes = self._spans.take(2 * key_ids), self._spans.take(2 * key_ids + 1)
@@ -224,7 +197,7 @@ class ByteKeys(KeyTable):
 
     def _grow_ids(self, cap: int) -> None:
         n = min(2 * cap, len(self._spans))
-        self._spans = longer(self._spans, 2 * cap, n)
+        self._spans = resized(self._spans, 2 * cap, n)
         self._spans[n:] = 0
 
     def _regrow(self, old: np.ndarray) -> None:

@@ -44,7 +44,6 @@ def test_a_schedule_that_begins_meanwhile(monkeypatch: pytest.MonkeyPatch) -> No
         return size(array)
 
     assert held._heaps, "rows come out of order"
-    op._core.stores[0]._changes += 1
     monkeypatch.setattr(schedules, "in_memory", another_begins)
     assert op.metrics.state_bytes == counted and came
     for i in range(len(came)):  # a later operator takes the others over
@@ -70,8 +69,6 @@ def test_rows_that_arrive_meanwhile(at: int, monkeypatch: pytest.MonkeyPatch) ->
                 list(op.push(p, batch(3, 5000)))
         return found
 
-    for store in op._core.stores:
-        store._changes += 1
     monkeypatch.setattr(stored_rows, "in_memory", grown)
     assert op.metrics.state_bytes > 0
     monkeypatch.undo()

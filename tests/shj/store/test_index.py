@@ -232,7 +232,6 @@ def test_schedules_survive_growth_and_compaction(rough: int) -> None:
 @pytest.mark.parametrize("some", [False, True])
 def test_many_keys_at_once_have_one_id_each(kind: str, some: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ivjoin.shj.store.key_table._ROWS", 1000)
-    monkeypatch.setattr("ivjoin.shj.store.keys._NEAR_ROWS", 500)
     rng = np.random.default_rng(5)
     table = IntKeys()
     table.live = 2**31  # nothing is taken back, so that rows may be named piece by piece

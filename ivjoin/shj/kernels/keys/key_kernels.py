@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from ivjoin.shj.kernels.compiling import I8, IN1, IN1_I4, IN_U8, IO1, IO_U8, VOID, compiled, inner
+from ivjoin.shj.kernels.compiling import I8, IN1, IN1_I4, IN_U8, IO1, VOID, compiled, inner
 from ivjoin.shj.kernels.memory import AHEAD, at_i32, at_i64, at_u8, prefetch
 from ivjoin.shj.kernels.records import operator_at
 
 __all__ = [
     "CROWDED", "KEY_WORD", "MANY_ROWS", "SOME_KEYS", "SOME_PLACES", "SOME_ROOM", "fill_table", "has_key_room",
-    "has_spare_room", "intern_ints", "intern_rows", "is_free", "key_room", "mark_ints", "mix", "name_rows", "new_id",
-    "number_ints", "regrow_ints", "rehash_ints", "take_back", "take_back_ids",
+    "has_spare_room", "intern_ints", "intern_rows", "is_free", "key_room", "mix", "name_rows", "new_id",
+    "regrow_ints", "rehash_ints", "take_back", "take_back_ids",
 ]  # fmt: skip
 
 KEY_WORD = 3  # word of a key's slots: the key, if it is a word
@@ -165,23 +165,6 @@ def intern_ints(operator, keys, usable, out, places):
     """
     op = operator_at(operator, 0)
     intern_rows(op, keys, 0, keys.shape[0], usable, usable.shape[0] > 0, out, places, keys, 0, keys, 0)
-
-
-@compiled(VOID(IN1, IN_U8, I8, IO_U8))
-def mark_ints(keys, usable, least, marks):
-    """Set ``marks[key - least]`` : uint8[span] for the key of each usable row (all rows, if ``usable`` is empty)."""
-    some = usable.shape[0] > 0
-    for i in range(keys.shape[0]):
-        if not some or usable[i] != 0:
-            marks[keys[i] - least] = 1
-
-
-@compiled(VOID(IN1, IN_U8, I8, IN1, IO1))
-def number_ints(keys, usable, least, ids, out):
-    """Set ``out[i]`` : int64[n] to ``ids[key - least]`` for usable rows, and to -1 for others."""
-    some = usable.shape[0] > 0
-    for i in range(keys.shape[0]):
-        out[i] = ids[keys[i] - least] if not some or usable[i] != 0 else -1
 
 
 @inner

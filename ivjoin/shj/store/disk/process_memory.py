@@ -8,12 +8,10 @@ import os
 from collections.abc import Callable
 from functools import cache
 
-import numpy as np
 import pyarrow as pa
 
-__all__ = ["give_back", "keep_pages", "kept_pool", "own_memory", "shared_memory"]
+__all__ = ["give_back", "kept_pool", "own_memory", "shared_memory"]
 
-_KEPT_BY_MALLOC = 4 << 20  # bytes
 _STATM = "/proc/self/statm"
 
 
@@ -51,17 +49,6 @@ def give_back() -> None:
     trim = _trim()
     if trim is not None:
         trim(0)
-
-
-@cache
-def keep_pages() -> None:
-    """Make malloc cache freed arrays of about 100 kB, instead of returning each to the system and requesting it again.
-
-    In glibc, freeing one array of 4 MiB raises the threshold for memory mapped per array from 128 kB to 4 MiB, and the
-    trim threshold to twice that (mallopt(3), M_MMAP_THRESHOLD). No option is set, so a user's own settings stay in
-    force.
-    """
-    np.empty(_KEPT_BY_MALLOC, dtype=np.uint8)
 
 
 @cache

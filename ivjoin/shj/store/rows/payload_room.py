@@ -25,7 +25,7 @@ def make_text_room(store: SideStore, batch: pa.RecordBatch) -> None:
             c.make_room(need - c._base)
         if batch.column(int(r["column"])).null_count:
             c.valid.begin(store.cap)
-    store.moved()
+    store.point()
 
 
 def make_batch_room(store: SideStore, batch: pa.RecordBatch) -> None:
@@ -37,7 +37,7 @@ def make_batch_room(store: SideStore, batch: pa.RecordBatch) -> None:
             store.account.want(lambda: runs.more_room(n))
             runs.make_room(n)
     finally:  # some arrays may have grown before memory was refused
-        store.moved()
+        store.point()
 
 
 def make_column_rooms(store: SideStore, arrays: Sequence[pa.Array]) -> None:
@@ -53,7 +53,7 @@ def _make_column_room(store: SideStore, c: Column, array: pa.Array) -> None:
     if c.valid is not None and c.valid.ring is None and array.null_count:
         store.account.want(lambda: store.cap)
         c.valid.begin(store.cap)
-        store.moved()
+        store.point()
     if isinstance(c, BytesColumn):
         size = text_bytes(array)
         if c.used + size > c.room:

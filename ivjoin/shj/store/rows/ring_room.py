@@ -15,7 +15,7 @@ from ivjoin.shj.store.rows.spilled import InFile
 from ivjoin.shj.store.rows.stored_rows import StoredRows
 from ivjoin.shj.store.sizes import TIGHT, fitting, larger
 from ivjoin.shj.store.values.columns import BoolColumn, OrdinalColumn, WordColumn
-from ivjoin.shj.store.values.rings import spans
+from ivjoin.shj.store.values.rings import RingColumn, spans
 from ivjoin.shj.store.values.segments import SegmentColumn
 from ivjoin.shj.store.values.texts import BytesColumn
 
@@ -63,8 +63,6 @@ def clear(store: StoredRows, account: Account) -> None:
     for column in store.columns:
         if isinstance(column, (BytesColumn, BoolColumn, WordColumn, OrdinalColumn)):
             column.clear()
-    if store._registers[_WORDS["has_nulls"]]:
-        store._changes += 1
     store.point()
 
 
@@ -88,7 +86,8 @@ def _want_disk(store: StoredRows, rows: int, texts: bool = False) -> None:
         return
     arrays = [store.rows]
     for c in store.columns:
-        arrays += [a for a in (getattr(c, "_ring", None), getattr(c, "_starts", None)) if a is not None]
+        if isinstance(c, RingColumn):
+            arrays.append(c._ring)
         if c.valid is not None and c.valid.ring is not None:
             arrays.append(c.valid.ring)
     size = sum(a.strides[0] for a in arrays if not in_memory(a)) * max(rows, 0)
@@ -128,7 +127,6 @@ def recap(store: StoredRows, cap: int) -> None:
         for column in store.columns:
             column.grow(cap, store.lo, store.hi)
     store.rows, store.links, store.cap = rows, links, cap
-    store._changes += 1
     store.point()
 
 
@@ -138,7 +136,6 @@ def keep_apart(store: StoredRows, i: int) -> None:
     assert isinstance(column, OrdinalColumn)
     store.account.want(lambda: store.cap * column.type.bit_width // 8)  # `on_full` may remove rows
     store.columns[i] = WordColumn.taking_over(column, store.cap, store.places(np.arange(store.lo, store.hi)))
-    store._changes += 1
     store.point()
 
 
@@ -183,7 +180,6 @@ def renumber(store: StoredRows, ids: np.ndarray, room: int) -> None:
         store._registers[_SINCE] = 0 if store.lo >= store._registers.item(_SINCE) else n
         store._registers[_SWEPT] = 0
         store.cap, store.lo, store.hi, store.live, store._trimmed = cap, 0, n, n, 0
-        store._changes += 1
         if store.runs is not None:
             store.runs.clear()
         if n:

@@ -42,8 +42,6 @@ class SideStore(StoredRows):
         self._link(key_ids, axes, first)
         for column, array in zip(self.columns, arrays, strict=True):
             column.append(array, first)
-            if array.null_count:
-                self._changes += 1  # a ring of validity may have come
         if n and self.n_axes:
             empty = self.live == 0
             r = self._sides[self.side]
@@ -67,8 +65,6 @@ class SideStore(StoredRows):
         """Store the kernel's next rows in the columns that kernels do not store, given by position."""
         for i, array in arrays.items():
             self.columns[i].append(array, self.hi)
-            if array.null_count:
-                self._changes += 1
 
     def make_room(self, n: int) -> None:
         """Grow the ring, or compact it if half of its rows are dead."""
@@ -121,7 +117,6 @@ class SideStore(StoredRows):
         places = self.places(np.arange(self.lo, self.hi)) if kept else _NO_IDS
         forgotten = [valid.forget(places) for valid in kept]
         if self.schedules.fit(n) or any(forgotten):
-            self._changes += 1
             self.point()
 
     def _pass_dead(self) -> None:

@@ -240,4 +240,4 @@ def spill_columns(store: StoredRows, which: Sequence[int], files: Files) -> None
         store.columns[k] = InFile(records, i)
         store._rings[store.stored[k]] = 0
     store.sort_columns()
-    store.moved()
+    store.point()

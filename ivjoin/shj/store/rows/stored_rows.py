@@ -24,7 +24,6 @@ from ivjoin.shj.store.rows.runs import SortedRuns
 from ivjoin.shj.store.rows.schedules import Schedules
 from ivjoin.shj.store.sizes import row_records
 from ivjoin.shj.store.values.columns import BoolColumn, OrdinalColumn, WordColumn, columns_of
-from ivjoin.shj.store.values.rings import Column
 from ivjoin.shj.store.values.texts import BytesColumn, KeyTextColumn
 
 __all__ = ["StoredRows"]
@@ -112,10 +111,6 @@ class StoredRows:
         self.disordered = False
         self._led_by: tuple[int, int | None] = (0, None)
         self._patience = index_kernels.SOME_REFUSED
-        # `_changes` counts changes of capacity. `_counted` caches (`_changes` at the time, bytes, columns to count
-        # each time). Another thread may count during a change; its entry then has the old number and is not used.
-        self._changes = 0
-        self._counted: tuple[int, int, list[Column]] | None = None
         self.compiled_text = False  # whether kernels store the text
         self.sort_columns()
         self.point()
@@ -174,13 +169,9 @@ class StoredRows:
         r[_TEXTS], r[_N_TEXTS] = address(self._texts), len(self._texts)
         r[_RINGS], r[_HAS_NULLS] = address(self._rings), nulls
 
-    def moved(self) -> None:
-        self._changes += 1
-        self.point()
-
     def move_rows(self, rows: np.ndarray) -> None:
         self.rows, self.links = rows, rows.view(np.int32)
-        self.moved()
+        self.point()
 
     def _link(self, key_ids: np.ndarray, axes: np.ndarray, first: int) -> None:
         """Add rows to the index: to their key's list, in order while that is cheap, or to sorted runs."""
@@ -208,8 +199,6 @@ class StoredRows:
         if not self.schedules.is_used(axis, int(falling)):
             values = self._arrived if self.live else None
             self.schedules.start(axis, int(falling), self.keys.operator_address, values)
-            if values is not None:
-                self._changes += 1
 
     def reschedule(self) -> None:
         """Rebuild every schedule, after rows were renumbered or were stored by other means than a push."""
@@ -221,7 +210,6 @@ class StoredRows:
     def _reschedule(self, which: Iterable[tuple[int, int]]) -> None:
         for axis, falling in which:
             self.schedules.anew(axis, falling, self.keys.operator_address, self._arrived(axis))
-            self._changes += 1
 
     def _arrived(self, axis: int) -> np.ndarray:
         return self.axis_values(axis, self.live_ids())
@@ -304,16 +292,9 @@ class StoredRows:
     @property
     def nbytes(self) -> int:
         """Bytes of memory in use: rings as allocated, arenas and runs as they are now."""
-        counted, changes, runs = self._counted, self._changes, self.runs
-        if counted is None or counted[0] != changes:
-            arrays = self._table, self._rings, self._texts, self._tally, self.extents
-            tables = self.schedules.nbytes + sum(x.nbytes for x in arrays)
-            rings = in_memory(self.rows) + sum(c.nbytes for c in self.columns if not c.varies) + tables
-            counted = self._counted = changes, rings, [c for c in self.columns if c.varies]
-        total = counted[1] if runs is None else counted[1] + runs.nbytes
-        for column in counted[2]:
-            total += column.nbytes
-        return total
+        tables = self._table, self._rings, self._texts, self._tally, self.extents
+        total = in_memory(self.rows) + self.schedules.nbytes + sum(x.nbytes for x in tables)
+        return total + sum(c.nbytes for c in self.columns) + (0 if self.runs is None else self.runs.nbytes)
 
     @property
     def lies_in_files(self) -> bool:

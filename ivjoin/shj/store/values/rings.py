@@ -138,7 +138,8 @@ class Validity:
 
     @property
     def nbytes(self) -> int:
-        return 0 if self.ring is None else in_memory(self.ring)
+        ring = self.ring  # another thread may free it meanwhile
+        return 0 if ring is None else in_memory(ring)
 
     @property
     def row_bytes(self) -> int:

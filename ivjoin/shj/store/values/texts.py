@@ -14,8 +14,8 @@ from ivjoin.shj.arrow import Bytes
 from ivjoin.shj.kernels.memory import address_of as address
 from ivjoin.shj.kernels.output import byte_kernels
 from ivjoin.shj.registers import BYTES, TEXT, Register, blank
-from ivjoin.shj.store.disk.backing import extended, fresh, in_memory, slide
-from ivjoin.shj.store.values.rings import Validity, put, regrown
+from ivjoin.shj.store.disk.backing import fresh, in_memory, resized, slide
+from ivjoin.shj.store.values.rings import RingColumn, put
 
 __all__ = ["BytesColumn", "KeyTextColumn", "PiecesAt", "text_array", "text_bytes", "too_much_text"]
 
@@ -59,7 +59,7 @@ class KeyTextColumn:
         pass
 
 
-class BytesColumn:
+class BytesColumn(RingColumn):
     """Strings and binaries: a ring of starts, and an arena whose dead front is dropped occasionally.
 
     A start counts the bytes of all rows ever stored, so trimming rewrites no start. Starts are stored modulo 2**32 as
@@ -73,13 +73,12 @@ class BytesColumn:
     _next = Register(TEXT, "next")  # id of the next row
 
     def __init__(self, t: pa.DataType, cap: int, record: np.ndarray | None = None) -> None:
-        self.type = t
+        super().__init__(t)
         self.record = blank(TEXT, 1) if record is None else record
         self._registers = self.record.view(np.int64)
         self.record["kind"], self.record["offset_width"] = BYTES, arrow.offset_width(t)
-        self._starts = np.zeros(cap, dtype=np.uint32)
+        self._ring = np.zeros(cap, dtype=np.uint32)
         self._arena = np.empty(256, dtype=np.uint8)
-        self.valid = Validity()
         self.point()
 
     def take_record(self, record: np.ndarray) -> None:
@@ -90,22 +89,18 @@ class BytesColumn:
         r, ring = self.record[0], self.valid.ring
         room = len(self._arena)
         # One byte less makes the kernel call Python before uint32 starts overflow.
-        r["room"] = min(room, _NARROW - 1) if self._starts.dtype == np.uint32 else room
-        r["start_width"] = self._starts.itemsize
-        r["starts"], r["arena"] = address(self._starts), address(self._arena)
+        r["room"] = min(room, _NARROW - 1) if self._ring.dtype == np.uint32 else room
+        r["start_width"] = self._ring.itemsize
+        r["starts"], r["arena"] = address(self._ring), address(self._arena)
         r["valid"] = 0 if ring is None else address(ring)
 
     @property
     def lies_in_files(self) -> bool:
-        return not (in_memory(self._starts) and in_memory(self._arena))
+        return super().lies_in_files or not in_memory(self._arena)
 
     @property
     def nbytes(self) -> int:
-        return in_memory(self._starts) + in_memory(self._arena) + self.valid.nbytes
-
-    @property
-    def row_bytes(self) -> int:
-        return (self._starts.itemsize if in_memory(self._starts) else 0) + self.valid.row_bytes
+        return super().nbytes + in_memory(self._arena)
 
     @property
     def used(self) -> int:
@@ -124,46 +119,37 @@ class BytesColumn:
         need = used + high - low
         self.make_room(need)
         self._arena[used:need] = piece.buffer[low:high]
-        put(self._starts, first, (piece.offsets[:-1] + (self._top - low)).astype(self._starts.dtype))
+        put(self._ring, first, (piece.offsets[:-1] + (self._top - low)).astype(self._ring.dtype))
         self._top += high - low
         self._next = first + n
-        self.valid.put(first, arrow.validity(array), n, len(self._starts))
-
-    def grow(self, cap: int, lo: int, hi: int) -> None:
-        self._starts = regrown(self._starts, cap, lo, hi)
-        self.valid.grow(cap, lo, hi)
+        self.valid.put(first, arrow.validity(array), n, len(self._ring))
 
     def clear(self) -> None:
+        super().clear()
         self._base = self._top = self._next = 0
         self.record["wanted"] = 0
-        self.valid.ring = None
         self.point()
 
     def more_room(self, need: int) -> int:
         grows = need > len(self._arena) and in_memory(self._arena)
         more = need + need // _MORE - len(self._arena) if grows else 0
-        return more + (self._starts.nbytes if need >= _NARROW and self._starts.dtype == np.uint32 else 0)
+        return more + (self._ring.nbytes if need >= _NARROW and self._ring.dtype == np.uint32 else 0)
 
     def make_room(self, need: int) -> None:
         """Reserve capacity for ``need`` bytes in the arena, including the bytes in use."""
-        if need >= _NARROW and self._starts.dtype == np.uint32:
-            self._starts = self._offsets(self._starts).astype(np.uint64) + np.uint64(self._base)
+        if need >= _NARROW and self._ring.dtype == np.uint32:
+            self._ring = self._offsets(self._ring).astype(np.uint64) + np.uint64(self._base)
         if need > len(self._arena):
-            used = self._top - self._base
-            arena = extended(self._arena, need + need // _MORE)
-            if arena is None:
-                arena = fresh(self._arena, need + need // _MORE)
-                arena[:used] = self._arena[:used]
-            self._arena = arena
+            self._arena = resized(self._arena, need + need // _MORE, self.used)
         if need > self._registers.item(_ROOM):
             self.point()
 
     def _offsets(self, starts: np.ndarray) -> np.ndarray:
-        return (starts - self._starts.dtype.type(self._base % _modulus(self._starts))).astype(np.int64)
+        return (starts - self._ring.dtype.type(self._base % _modulus(self._ring))).astype(np.int64)
 
     def _spans(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return where rows begin in the arena, and their lengths : int64[n] each."""
-        starts = self._starts
+        starts = self._ring
         after = places + 1
         after[after == len(starts)] = 0
         ends = starts.take(after)
@@ -179,23 +165,18 @@ class BytesColumn:
         n, offsets = len(places), np.zeros(len(places) + 1, dtype=np.int64)
         np.cumsum(sizes, out=offsets[1:])
         self._base, self._top, self._next = 0, int(offsets[-1]), n
-        self._starts = fresh(self._starts, cap, np.uint32 if self._top < _NARROW else np.uint64)
-        self._starts[:n] = offsets[:-1]
+        self._ring = fresh(self._ring, cap, np.uint32 if self._top < _NARROW else np.uint64)
+        self._ring[:n] = offsets[:-1]
         # Ids rise, and so do their offsets: the bytes are compacted in place, without a copy of the arena.
         at = address(self._arena)
         byte_kernels.gather_bytes(starts, sizes, at, at)
-        room = min(max(256, self._top), len(self._arena))
-        arena = extended(self._arena, room)
-        if arena is None:
-            arena = fresh(self._arena, room)
-            slide(arena, 0, self._arena[: self._top])
-        self._arena = arena
+        self._arena = resized(self._arena, min(max(256, self._top), len(self._arena)), self._top)
         self.valid.select(places, cap)
 
     def trim(self, lo: int) -> None:
         used = self._top - self._base
-        at = lo % len(self._starts)
-        dead = int(self._offsets(self._starts[at : at + 1])[0]) if lo < self._next else used
+        at = lo % len(self._ring)
+        dead = int(self._offsets(self._ring[at : at + 1])[0]) if lo < self._next else used
         if dead * _MORE >= used and dead > 2048:
             live = self._arena[dead:used]
             room = len(live) + len(live) // _MORE + 256
