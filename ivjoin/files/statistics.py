@@ -79,7 +79,7 @@ class ColumnRanges:
         self._metadata = metadata
         self._side = side
         self._leaves = _leaves(schema, metadata)
-        self._whole_strings = str(metadata.created_by or "").startswith(_WHOLE_STRINGS)
+        self._whole_strings = _writer(metadata).startswith(_WHOLE_STRINGS)
         self._found: dict[tuple[int, Node], Dom] = {}
 
     def groups_with_rows(self) -> list[int]:
@@ -205,6 +205,14 @@ def _leaves(schema: pa.Schema, metadata: pq.FileMetaData) -> dict[str, _Leaf]:
                 leaves[field.name] = _Leaf(at, shape, json.loads(shape.logical_type.to_json()))
         at += width
     return leaves if at == metadata.num_columns else {}
+
+
+def _writer(metadata: pq.FileMetaData) -> str:
+    """Return the program that wrote the file; empty if it is not stated, or not in UTF-8."""
+    try:
+        return metadata.created_by or ""
+    except UnicodeDecodeError:
+        return ""
 
 
 def _width(t: pa.DataType) -> int:

@@ -167,6 +167,16 @@ def test_an_error_quotes_80_characters_of_a_file(tmp_path: Path, text: str) -> N
     assert str(e.value).count("#") <= 80
 
 
+def test_a_writer_of_parquet_that_is_not_utf8(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    pq.write_table(pa.table({"k": range(100)}), path)
+    data = path.read_bytes()
+    assert data.count(b"parquet-cpp-arrow") == 1
+    path.write_bytes(data.replace(b"parquet-cpp-arrow", b"parquet-cpp-\xf6rrow"))
+    assert ivjoin.band_join(path, RIGHT, on="k").read_all().num_rows == 15
+    assert ivjoin.prune_row_groups(path, "k > 5") == [0]
+
+
 def test_a_column_name_that_is_not_utf8() -> None:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, pa.schema({"name": pa.int64()})) as writer:
