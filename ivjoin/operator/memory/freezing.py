@@ -141,15 +141,16 @@ class Frozen:
         few = _FEW_BESIDE * first.live <= other.live or 2 * excess > first.cap * _size(first)
         if (own is first or few) and own.hi - own.lo + n > own.cap and self.freeze(p, n):
             return True
-        if self._shrink(first, excess) or self._shrink(other, excess):
+        coming = {own.side: n}  # rows whose capacity may be reserved already: without it, the kernels refuse the push
+        if any(self._shrink(store, coming.get(store.side, 0), excess) for store in (first, other)):
             return True
         here = other if few else first
-        missing = _room_for(here) - _smaller(here, excess)
+        missing = _room_for(here, coming.get(here.side, 0)) - _smaller(here, excess)
         return self.freeze(int(here.side), missing) or self.freeze(1, missing) or self.freeze(0, missing)
 
-    def _shrink(self, store: SideStore, excess: int) -> bool:
+    def _shrink(self, store: SideStore, coming: int, excess: int) -> bool:
         """Shrink a ring that has empty capacity by at least ``excess`` bytes; return whether it could."""
-        cap = max(_room_for(store), _smaller(store, excess))
+        cap = max(_room_for(store, coming), _smaller(store, excess))
         if cap <= store.cap - store.cap // 16 - 1:
             recap(store, cap)
             return True
@@ -268,9 +269,9 @@ class Frozen:
         self._tell(s)
 
 
-def _room_for(store: SideStore) -> int:
-    """Return the capacity that a ring needs for its rows and about 6% more."""
-    span = int(store.hi - store.lo)
+def _room_for(store: SideStore, coming: int) -> int:
+    """Return the capacity that a ring needs for its rows and ``coming`` ones, and about 6% more."""
+    span = int(store.hi - store.lo) + coming
     return fitting(span + span // 16 + 64)
 
 

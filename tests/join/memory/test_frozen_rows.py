@@ -156,6 +156,26 @@ def test_rows_of_one_side_go_first() -> None:
     assert rows_of(op.finish()) == rows_of(free.finish())
 
 
+def test_capacity_that_the_coming_rows_need_is_never_given_up() -> None:
+    """Otherwise the kernels refuse the push again and again, until it fails."""
+    schema = pa.schema({"k": pa.int64(), "t": pa.int64()})
+    op = SymmetricHashJoin(
+        schema, schema, on="k", condition="abs(l.t - r.t) <= 100000", **ORDERED, memory_limit=LIMIT, when_full="spill"
+    )
+    for t in range(0, 2000, 250):
+        for _ in op.push("right", pa.record_batch({"k": range(t, t + 250), "t": range(t, t + 250)}, schema)):
+            raise AssertionError
+    core: Any = op._core
+    assert core.frozen.live
+    store = core.stores[0]
+    store.make_room(256)
+    freed = 0
+    while core.frozen.less(0, 256, 1000):
+        assert store.cap >= 256
+        freed += 1
+    assert freed > 1 and core.stores[1].live == 0
+
+
 @pytest.mark.slow
 def test_bounds_of_the_output_know_rows_in_files() -> None:
     rng = np.random.default_rng(8)
