@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from ivjoin.conditions.evaluate import Vector
 from ivjoin.errors import EvaluationError
-from ivjoin.operator.lookup.aggregates.reduce import DoubleSums, Ranges
+from ivjoin.operator.lookup.aggregates.reduce import DoubleSums, LeastTree, Ranges, SumTree
 from ivjoin.operator.lookup.rows import Rows
 from ivjoin.operator.lookup.tables.ordered import rises
 from ivjoin.plan.cutting import shifted
@@ -262,8 +262,8 @@ def _parts(kept: Any) -> Sequence[Any]:
     """Return the arrays of a computed value."""
     if isinstance(kept, Vector):
         return kept.values, kept.valid, kept.error
-    if isinstance(kept, DoubleSums):
-        return (kept.sums,)
+    if isinstance(kept, (DoubleSums, LeastTree, SumTree)):
+        return [getattr(kept, f.name) for f in fields(kept)]
     return kept if isinstance(kept, (tuple, list)) else (kept,)
 
 

@@ -1,12 +1,13 @@
-"""Aggregates that are values of rows: the first, the last, the least or greatest without ordinals, or all values."""
+"""Aggregates that are values of rows: the first, the last, the least, the greatest, or all values."""
 
 from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
 
-from ivjoin.operator.lookup.aggregates.measure import Measure, Part, nonempty, padded, tree
-from ivjoin.operator.lookup.aggregates.reduce import Ranges
+from ivjoin.expr.ordinal import has_ordinal
+from ivjoin.operator.lookup.aggregates.measure import Measure, Part, nonempty
+from ivjoin.operator.lookup.aggregates.reduce import LeastTree, Ranges
 from ivjoin.operator.lookup.aggregates.source import Source
 from ivjoin.plan.aggregates import Aggregate
 from ivjoin.shj.arrow import bitmap, byte_width, take, truths, whole_numbers
@@ -17,7 +18,7 @@ __all__ = ["Chosen", "Listed"]
 
 
 class Chosen(Measure):
-    """The value of one row: the first or last, or the least or greatest of a type without ordinals."""
+    """The value of one row: the first or last, or one with the least or greatest value."""
 
     def __init__(self, aggregate: Aggregate, schema: pa.Schema) -> None:
         super().__init__(aggregate, schema)
@@ -25,47 +26,48 @@ class Chosen(Measure):
         self._by_place = aggregate.function in ("first", "last")
 
     def over(self, source: Source, r: Ranges) -> Part:
-        count = r.sizes
+        among = r
         if not self._by_place or self.node.op != "column":
-            there = self._counted(source, r)  # raises if the expression has an error
-            count = r.sizes if self._by_place else there
-        if self._by_place:
-            if source.in_order:
-                at = r.lo if self._least else r.hi - 1
-            else:
-                at = self._ranked(source, *source.ranks(), None, r)
-        else:
-            at = self._ranked(source, *source.value_ranks(self.node), source.vector(self.node).valid, r)
-        at = np.where(count > 0, at, 0)
+            valued = self._valued(source, r)  # raises if the expression has an error
+            among = r if self._by_place else valued
+        count = among.sizes
         if not len(source):
             return Part(count, (pa.nulls(len(r), source.array(self.node).type), None))
+        if self._by_place and source.in_order:
+            at = r.lo if self._least else r.hi - 1
+        else:
+            at = self._least_of(source, among)
+        at = np.where(count > 0, at, 0)
         chosen = source.some(self.node, at)
         if pa.types.is_dictionary(chosen.type) and not self._by_place:
             chosen = chosen.dictionary_decode()
-        if not self._by_place:
-            return Part(count, (chosen, None))
-        null, image = source.order_keys() if source.order is not None else (None, None)
-        place = tuple(x[at] for x in (null, image, source.seq) if x is not None)
-        return Part(count, (chosen, place))
+        return Part(count, (chosen, self._place(source, at)))
 
-    def _ranked(
-        self, source: Source, rank: np.ndarray, order: np.ndarray, valid: np.ndarray | None, r: Ranges
-    ) -> np.ndarray:
-        """Return the row of each range with the least, or greatest, rank; rows that are not valid are skipped."""
-        none = len(rank) if self._least else -1
-        ufunc = np.minimum if self._least else np.maximum
-        what = self.aggregate.function, None if self._by_place else self.node
+    def _least_of(self, source: Source, among: Ranges) -> np.ndarray:
+        """Return the row of each range with the least, or greatest, value or place, -1 for an empty range."""
+        valid = None if self._by_place else source.vector(self.node).valid
 
-        def made() -> np.ndarray:
-            return padded(rank if valid is None else np.where(valid, rank, none), none)
+        def made() -> LeastTree:
+            images = source.ranks() if self._by_place else source.images(self.node)
+            images = images if valid is None else images[valid]
+            return LeastTree.of(images if self._least else ~images)
 
-        values = source.once((what, "ranks"), made)
-        found = r.reduce(ufunc, values, none, tree(source, (what, "rank tree"), ufunc, values))
-        return order[np.clip(found, 0, max(len(order) - 1, 0))] if len(order) else found
+        found = source.once((self._least, None if self._by_place else self.node), made).places(among)
+        if valid is None:
+            return found
+        rows = source.once(("rows", self.node), lambda: np.append(np.flatnonzero(valid), -1))
+        return rows[found]
+
+    def _place(self, source: Source, at: np.ndarray) -> tuple[np.ndarray, ...] | None:
+        """Return what compares rows with those of other runs, the first array first; None if their values do."""
+        if self._by_place:
+            null, image = source.order_keys() if source.order is not None else (None, None)
+            return tuple(x[at] for x in (null, image, source.seq) if x is not None)
+        return (source.images(self.node)[at],) if has_ordinal(self.node.type) else None
 
     def joined(self, a: Part, b: Part) -> Part:
         (first, place), (second, other) = a.value, b.value
-        if self._by_place:
+        if place is not None:
             better = np.zeros(len(a.count), dtype=bool)
             tied = np.ones(len(a.count), dtype=bool)
             for x, y in zip(place, other, strict=True):
@@ -80,7 +82,7 @@ class Chosen(Measure):
         n = len(a.count)
         chosen = one_array([first, second]).take(whole_numbers(np.where(take_b, np.arange(n) + n, np.arange(n))))
         at = None
-        if self._by_place:
+        if place is not None:
             at = tuple(np.where(take_b, y, x) for x, y in zip(place, other, strict=True))
         return Part(a.count + b.count, (chosen, at))
 
@@ -100,7 +102,7 @@ class Listed(Measure):
             self._counted(source, r)  # raises if the expression has an error
         at = r.positions()
         if not source.in_order:
-            at = at[np.lexsort((source.ranks()[0][at], np.repeat(np.arange(len(r)), r.sizes)))]
+            at = at[np.lexsort((source.ranks()[at], np.repeat(np.arange(len(r)), r.sizes)))]
 
         def place() -> list[np.ndarray]:
             null, image = source.order_keys() if source.order is not None else (None, None)

@@ -1,4 +1,4 @@
-"""The aggregates of counts, sums and extreme values, and which class computes an aggregate."""
+"""The aggregates of counts and sums, and which class computes an aggregate."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.errors import EvaluationError
-from ivjoin.expr.ordinal import ordinals
 from ivjoin.operator.lookup.aggregates.chosen import Chosen, Listed
-from ivjoin.operator.lookup.aggregates.measure import Measure, Part, nonempty, padded, tree
+from ivjoin.operator.lookup.aggregates.measure import Measure, Part, nonempty
 from ivjoin.operator.lookup.aggregates.reduce import (
     DoubleSums,
     Ranges,
+    SumTree,
     limbs_of,
     quotients,
     range_sums,
@@ -20,11 +20,10 @@ from ivjoin.operator.lookup.aggregates.reduce import (
     words_of_limbs,
 )
 from ivjoin.operator.lookup.aggregates.source import Source
-from ivjoin.plan.aggregates import SPREADS, Aggregate, result_type
-from ivjoin.shj.arrow import bitmap, fixed_array, truths, whole_numbers
+from ivjoin.plan.aggregates import SPREADS, Aggregate
+from ivjoin.shj.arrow import fixed_array, truths, whole_numbers
 from ivjoin.shj.kernels.lookup.sum_kernels import spreads
 from ivjoin.shj.plain import to_values, value_type
-from ivjoin.shj.registers import I64_MAX, I64_MIN
 
 __all__ = ["measures"]
 
@@ -101,22 +100,14 @@ class DoubleSum(Measure):
     """The sum of doubles, or their mean. Sums over the rows of one run are exact and rounded once."""
 
     def over(self, source: Source, r: Ranges) -> Part:
-        def made() -> np.ndarray:
+        def added() -> DoubleSums | SumTree:
             v = source.vector(self.node)
             values = v.values.astype(np.float64, copy=False)
-            return padded(values if v.valid is None else np.where(v.valid, values, 0.0), 0.0)
-
-        def added() -> DoubleSums | None:
-            return DoubleSums.of(source.once(("doubles", self.node), made)[:-1])
+            values = values if v.valid is None else np.where(v.valid, values, 0.0)
+            return DoubleSums.of(values) or SumTree.of(values)
 
         count = self._counted(source, r)
-        sums = source.once(("double sums", self.node), added)
-        if sums is not None:
-            return Part(count, sums.between(r))
-        with np.errstate(all="ignore"):
-            values = source.once(("doubles", self.node), made)
-            levels = tree(source, ("sum tree", self.node), np.add, values)
-            return Part(count, r.reduce(np.add, values, 0.0, levels))
+        return Part(count, source.once(("double sums", self.node), added).between(r))
 
     def joined(self, a: Part, b: Part) -> Part:
         with np.errstate(all="ignore"):
@@ -164,58 +155,9 @@ class Spread(Measure):
         return fixed_array(out, None if there.all() else there, self.type)
 
 
-class Extreme(Measure):
-    """The least or greatest of numbers or times."""
-
-    def __init__(self, aggregate: Aggregate, schema: pa.Schema) -> None:
-        super().__init__(aggregate, schema)
-        self._float = self.node.type.kind == "float"
-        least = aggregate.function == "min"
-        # NaN is the greatest value: the least of a range only if every value is NaN.
-        self._ufunc = (np.fmin if least else np.maximum) if self._float else (np.minimum if least else np.maximum)
-        self._none = (np.nan if least else -np.inf) if self._float else (I64_MAX if least else I64_MIN)
-
-    def over(self, source: Source, r: Ranges) -> Part:
-        name = self.aggregate.function
-
-        def made() -> np.ndarray:
-            v = source.vector(self.node)
-            values = v.values if self._float else ordinals(v.values, self.node.type)
-            return padded(values if v.valid is None else np.where(v.valid, values, self._none), self._none)
-
-        count = self._counted(source, r)
-        with np.errstate(all="ignore"):
-            values = source.once((name, self.node), made)
-            levels = tree(source, (name, "tree", self.node), self._ufunc, values)
-            return Part(count, r.reduce(self._ufunc, values, self._none, levels))
-
-    def joined(self, a: Part, b: Part) -> Part:
-        with np.errstate(all="ignore"):
-            return Part(a.count + b.count, self._ufunc(a.value, b.value))
-
-    def finish(self, part: Part) -> pa.Array:
-        there, values = nonempty(part.count), part.value
-        if there is not None:
-            values = np.where(there, values, 0)
-        if self.node.type.kind == "bool":
-            return pa.Array.from_buffers(
-                self.type, len(values), [None if there is None else bitmap(there), bitmap(values != 0)]
-            )
-        if self._float:
-            values = values.astype(np.dtype(f"f{self.type.bit_width // 8}"))
-        elif self.type == pa.uint64():
-            values = values.view(np.uint64) ^ np.uint64(1 << 63) if values.dtype == np.int64 else values
-        else:
-            values = values.astype(np.dtype(f"i{self.type.bit_width // 8}"))
-        return fixed_array(np.ascontiguousarray(values), there, self.type)
-
-
 def measures(aggregates: tuple[Aggregate, ...], schema: pa.Schema) -> list[Measure]:
     """Return the computation of each aggregate over right rows."""
     return [_measure(a, schema) for a in aggregates]
-
-
-_NUMBERS = ("int", "float", "timestamp", "duration", "time", "bool")
 
 
 def _measure(a: Aggregate, schema: pa.Schema) -> Measure:
@@ -231,5 +173,4 @@ def _measure(a: Aggregate, schema: pa.Schema) -> Measure:
         return DoubleSum(a, schema) if kind == "float" else WholeSum(a, schema)
     if kind == "null" and a.function in ("min", "max"):
         return Unknown(a, schema)
-    numbers = kind in _NUMBERS or (kind == "date" and not pa.types.is_date64(result_type(a, schema)))
-    return Extreme(a, schema) if a.function in ("min", "max") and numbers else Chosen(a, schema)
+    return Chosen(a, schema)

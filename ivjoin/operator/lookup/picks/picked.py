@@ -9,7 +9,7 @@ import numpy as np
 from ivjoin.conditions.evaluate import evaluate
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import NAN_ORDINAL
-from ivjoin.operator.lookup.aggregates.reduce import Ranges, spread, tree_of
+from ivjoin.operator.lookup.aggregates.reduce import LeastTree, Ranges, spread
 from ivjoin.operator.lookup.answer import Stored
 from ivjoin.operator.lookup.best import BestAnswers, keys_of
 from ivjoin.operator.lookup.pairs import Matches, pair_columns, true_pairs
@@ -115,14 +115,11 @@ class PickedAnswers(BestAnswers):
 
     def _ranked(self, run: Run, _: Rows, r: Ranges) -> Ranges:
         """Return the place of the best row of each range, by the greatest of the ranks within it."""
-        ranks, source = self.ranks(run), self._source(run.rows, run.kept)
-        order = source.once("order of a pick", lambda: np.argsort(ranks))
-        best = r.reduce(
-            np.maximum, np.append(ranks, -1), np.int64(-1),
-            lambda: source.once("tree of a pick", lambda: tree_of(np.maximum, ranks)),
-        )
-        lo = r.lo.copy()
-        lo[best >= 0] = order[best[best >= 0]]
+        def made() -> LeastTree:
+            return LeastTree.of(~self.ranks(run))
+
+        best = self._source(run.rows, run.kept).once("best of a pick", made).places(r)
+        lo = np.where(best >= 0, best, r.lo)
         return Ranges(lo, lo + (best >= 0))
 
     def _first_true(self, run: Run, rows: Rows, found: Found, r: Ranges, last: bool) -> Pairs:
