@@ -15,15 +15,15 @@ import pyarrow as pa
 from ivjoin.errors import EvaluationError
 from ivjoin.expr.nodes import Node
 from ivjoin.operator.lookup.aggregates.reduce import Ranges, range_sums, running
-from ivjoin.operator.lookup.aggregates.source import Source
+from ivjoin.operator.lookup.aggregates.source import RightValues
 from ivjoin.outer.values import errors_of
 from ivjoin.plan.aggregates import Aggregate, result_type
 
-__all__ = ["Measure", "Part", "nonempty"]
+__all__ = ["Measure", "Partial", "nonempty"]
 
 
 @dataclass(slots=True)
-class Part:
+class Partial:
     """An aggregate over m ranges so far: the number of its values : int64[m], and their intermediate result."""
 
     count: np.ndarray
@@ -43,20 +43,20 @@ class Measure:
         assert node is not None
         return node
 
-    def over(self, source: Source, r: Ranges) -> Part:
+    def over(self, source: RightValues, r: Ranges) -> Partial:
         raise NotImplementedError
 
-    def joined(self, a: Part, b: Part) -> Part:
+    def joined(self, a: Partial, b: Partial) -> Partial:
         raise NotImplementedError
 
-    def finish(self, part: Part) -> pa.Array:
+    def finish(self, part: Partial) -> pa.Array:
         raise NotImplementedError
 
-    def _counted(self, source: Source, r: Ranges) -> np.ndarray:
+    def _counted(self, source: RightValues, r: Ranges) -> np.ndarray:
         """Return the number of values in each range that are not null; EvaluationError if a row has an error."""
         return self._valued(source, r).sizes
 
-    def _valued(self, source: Source, r: Ranges) -> Ranges:
+    def _valued(self, source: RightValues, r: Ranges) -> Ranges:
         """Return ranges of the values that are not null, among these alone; EvaluationError if a row has an error."""
         v = source.vector(self.node)
         erred = errors_of(v)

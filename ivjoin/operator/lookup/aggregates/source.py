@@ -16,10 +16,10 @@ from ivjoin.outer.values import has_value, plain_array
 from ivjoin.plan.layout import RowLayout
 from ivjoin.shj.arrow import byte_width, counted, take
 
-__all__ = ["Source"]
+__all__ = ["RightValues"]
 
 
-class Source:
+class RightValues:
     """Columns of right rows, each evaluated once and cached in ``kept``.
 
     ``layout`` gives the place of each column among the stored columns. ``order`` is the order for first and last, and
