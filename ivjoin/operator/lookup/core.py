@@ -92,7 +92,7 @@ class LookupCore(LookupState):
             self._answers.limit_output(self.limits.budget.output_rows(sum(self._row_bytes)))
 
     def _want(self, p: int, batch: pa.RecordBatch) -> None:
-        """Request the memory of a batch, and of what is to be computed of the stored rows."""
+        """Request the memory of a batch, and of results that the stored rows still need."""
         n, spec = batch.num_rows, self.plan.spec
         words = len(self.plan.sides[p].axes) + _ROW_WORDS + (_REDUCED * len(spec.aggregates) if p == 1 else 0)
         size = batch.nbytes + 8 * words * n + self._later()

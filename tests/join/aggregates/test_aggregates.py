@@ -90,6 +90,8 @@ def test_least_and_greatest_at_the_ends_of_types(t: pa.DataType, low: Any, high:
     for values in ([low, high], [high, None, low], [high, low, high]):
         assert over(values, "min", t) == [low]
         assert over(values, "max", t) == [high]
+    for value in (low, high):  # the ends of int64 are no nulls
+        assert over([None, value, None], "min", t) == over([None, value, None], "max", t) == [value]
     assert over([None], "max", t) == [None]
 
 

@@ -68,7 +68,7 @@ class ChosenRow(Measure):
         return rows[found]
 
     def _place(self, source: RightValues, at: np.ndarray) -> tuple[np.ndarray, ...] | None:
-        """Return what compares rows with those of other runs, the first array first; None if their values do."""
+        """Return what compares rows of several runs, the first array first; None if their values do."""
         if self._by_place:
             null, image = source.order_keys() if source.order is not None else (None, None)
             return tuple(x[at] for x in (null, image, source.seq) if x is not None)
