@@ -143,6 +143,8 @@ def run(name: str, rows: int, folder: Path, share: float = 1.0) -> dict[str, Any
     free = measured(case, rows, _NEVER_REACHED if "out of order" in name else 0, folder, share)
     half = measured(case, rows, free["need"] // 2, folder, share)
     said = f"{name}: {half['found']:,} rows came, of {free['found']:,}"
+    if half["refused"]:
+        said += "; refused: keys and the index of rows stay in memory (--share 0.1: a tenth of the keys)"
     if case.full == "spill":
         assert half["found"] == free["found"], said
         assert half["need"] <= half["limit"], f"{name}: {half['need']:,} bytes held of {half['limit']:,}"

@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.expr.nodes import Node
-from ivjoin.operator.lookup.aggregates.measure import Part
+from ivjoin.operator.lookup.aggregates.measure import Partial
 from ivjoin.operator.lookup.aggregates.measures import measures
 from ivjoin.operator.lookup.aggregates.previous import previous_rows
 from ivjoin.operator.lookup.aggregates.reduce import Ranges
-from ivjoin.operator.lookup.aggregates.source import Source
+from ivjoin.operator.lookup.aggregates.source import RightValues
 from ivjoin.operator.lookup.pairs import true_pairs
 from ivjoin.operator.lookup.rows import Rows
 from ivjoin.operator.lookup.run import Pairs, Run, Term
@@ -25,14 +25,14 @@ from ivjoin.plan.layout import RowLayout
 from ivjoin.shj.arrow import byte_width, take, whole_numbers
 from ivjoin.shj.plain import from_plain, nulls
 
-__all__ = ["MOST_PAIRS", "Answers", "Stored", "parts_within"]
+__all__ = ["MOST_PAIRS", "Answers", "LookupPlan", "parts_within"]
 
 _MOST_ROWS = 65_536  # left rows that are looked up at once
 MOST_PAIRS = 1 << 18  # pairs that are decided at once
 _FIRST_ROWS = 1 << 13  # left rows of the first piece whose pairs are decided
 
 
-class Stored(Protocol):
+class LookupPlan(Protocol):
     """A plan and how its left rows find their matches, as answers use them."""
 
     plan: JoinPlan
@@ -49,7 +49,7 @@ class Stored(Protocol):
 class Answers:
     """Aggregates the stored right rows that match left rows."""
 
-    def __init__(self, core: Stored) -> None:
+    def __init__(self, core: LookupPlan) -> None:
         self._core = core
         plan = core.plan
         self._schema = plan.schema
@@ -132,7 +132,7 @@ class Answers:
         """Return how many right rows each left row matches : int64[n], and its aggregates, some as plain arrays."""
         n = len(rows)
         partners = np.zeros(n, dtype=np.int64)
-        parts: list[Part] | None = None
+        parts: list[Partial] | None = None
         nodes = self._core.decides()
         before = previous_rows(runs, rows, self._core.terms, self._core.axis) if self._previous else None
         for i, run in enumerate(runs):
@@ -158,8 +158,8 @@ class Answers:
             return partners, self._nothing(n)
         return partners, [m.finish(p) for m, p in zip(self._measures, parts, strict=True)]
 
-    def _source(self, rows: Rows, kept: dict[Any, Any]) -> Source:
-        return Source(rows, self._core.layouts[1], kept, self._core.order, self._in_order)
+    def _source(self, rows: Rows, kept: dict[Any, Any]) -> RightValues:
+        return RightValues(rows, self._core.layouts[1], kept, self._core.order, self._in_order)
 
     def _left(self, rows: Rows) -> list[pa.Array]:
         columns = [rows.column(i) for i in self._places]

@@ -12,13 +12,13 @@ from ivjoin.errors import EvaluationError
 from ivjoin.expr import ops
 from ivjoin.expr.nodes import Node, sides_of
 from ivjoin.expr.ordinal import has_ordinal, ordinals
-from ivjoin.operator.lookup.answer import Answers, Stored
+from ivjoin.operator.lookup.answer import Answers, LookupPlan
 from ivjoin.operator.lookup.pairs import Matches
 from ivjoin.operator.lookup.picks.trim import trim_of
 from ivjoin.operator.lookup.rows import Rows
 from ivjoin.operator.lookup.run import Pairs, Run
 from ivjoin.operator.lookup.tables.ordered import rises
-from ivjoin.operator.lookup.taken import Taken
+from ivjoin.operator.lookup.taken import TakenRows
 from ivjoin.operator.match.output import in_parts
 from ivjoin.outer.emit import BatchRows, Emitter
 from ivjoin.outer.values import has_value
@@ -26,7 +26,7 @@ from ivjoin.plan.layout import RowLayout
 from ivjoin.shj.arrow import bitmap, byte_width, counted, taken
 from ivjoin.shj.sorting import order_by_key
 
-__all__ = ["BestAnswers", "Looked", "keys_of", "padded"]
+__all__ = ["BestAnswers", "BestMatches", "keys_of", "padded"]
 
 _FEW = 256  # pairs that are sorted at once
 _WAY_OUT = "; asof_join(direction='nearest') with how='left' or 'inner', without ties='all', takes any distance"
@@ -35,14 +35,14 @@ _WAY_OUT = "; asof_join(direction='nearest') with how='left' or 'inner', without
 class BestAnswers(Answers):
     """Takes the best of the stored right rows that match left rows."""
 
-    def __init__(self, core: Stored) -> None:
+    def __init__(self, core: LookupPlan) -> None:
         super().__init__(core)
         plan = core.plan
         assert plan.spec.pick is not None
         self._pick = plan.spec.pick
         self._emitter = Emitter(plan.schema, plan.fields, plan.spec.batch_size, plan.spec.timezone)
         self._trim = trim_of(plan, core.axis)
-        self.taken = Taken() if core.how.keep[1] else None
+        self.taken = TakenRows() if core.how.keep[1] else None
 
     def limit_output(self, rows: int) -> None:
         self._emitter.batch_size = min(self._emitter.batch_size, rows)
@@ -75,17 +75,17 @@ class BestAnswers(Answers):
         for looked in self.look(rows, runs):
             yield from self.emitted(looked)
 
-    def look(self, rows: Rows, runs: list[Run]) -> Iterator[Looked]:
+    def look(self, rows: Rows, runs: list[Run]) -> Iterator[BestMatches]:
         """Yield rows in pieces, with their best matches."""
         for some, pairs in self.blocks(rows, runs):
             found = Matches(self._core.layouts, some, runs, pairs or [], self._checks())
-            yield Looked(some, found, self.chosen(found))
+            yield BestMatches(some, found, self.chosen(found))
 
     def _checks(self) -> list[Node]:
         """Return what is still to be decided of the pairs of runs."""
         return self._core.decides()
 
-    def emitted(self, looked: Looked, done: np.ndarray | None = None) -> Iterator[pa.RecordBatch]:
+    def emitted(self, looked: BestMatches, done: np.ndarray | None = None) -> Iterator[pa.RecordBatch]:
         """Yield left rows with their best matches. ``done`` : bool[n], if given, marks the rows."""
         chosen = looked.chosen
         if self.taken is not None:
@@ -178,7 +178,7 @@ def _order(here: np.ndarray, keys: list[np.ndarray], seq: np.ndarray) -> np.ndar
     return np.arange(len(here)) if order is None else order
 
 
-class Looked:
+class BestMatches:
     """Left rows with their best matches among the stored right rows."""
 
     def __init__(self, rows: Rows, found: Matches, chosen: np.ndarray) -> None:

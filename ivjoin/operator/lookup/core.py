@@ -18,13 +18,13 @@ from ivjoin.operator.lookup.aggregates.previous import older_than, previous_boun
 from ivjoin.operator.lookup.answer import Answers
 from ivjoin.operator.lookup.best import BestAnswers
 from ivjoin.operator.lookup.key_ids import key_table, sweep_keys
+from ivjoin.operator.lookup.limits import LookupLimits
 from ivjoin.operator.lookup.reading import Arrived, read
 from ivjoin.operator.lookup.rows import Rows, joined
 from ivjoin.operator.lookup.run import Run
 from ivjoin.operator.lookup.state import LookupState
-from ivjoin.operator.lookup.stored import Bounds, LeftRows, RightRows, Waiting, dead_rows, split
+from ivjoin.operator.lookup.stored import AxisBounds, LeftRows, RightRows, WaitingKeys, dead_rows, split
 from ivjoin.operator.memory.budget import Budget
-from ivjoin.operator.memory.waiting_limits import WaitingLimits
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.shj.plain import rows_at
 from ivjoin.shj.registers import I64_MAX, I64_MIN
@@ -32,6 +32,8 @@ from ivjoin.shj.store.disk.process_memory import give_back
 
 __all__ = ["LookupCore"]
 
+_ROW_WORDS = 6  # of each row, next to its axes
+_REDUCED = 3  # words of a right row, for each aggregate
 _WORDS = 10  # of each row, while aggregates are computed
 _SPARE = 12 << 20  # bytes that these may take in addition to the limit
 _SOME = 16  # if 1 in so many rows is new, rows are evicted before a batch is refused or columns are spilled
@@ -51,7 +53,7 @@ class LookupCore(LookupState):
         self._since, self._stale = 0, False  # rows since the last eviction, and whether a frontier has moved since
 
     def limit(self, budget: Budget) -> None:
-        self.limits = WaitingLimits(self, budget)
+        self.limits = LookupLimits(self, budget)
 
     def _make_answers(self) -> Answers:
         return Answers(self) if self.plan.spec.aggregates else BestAnswers(self)
@@ -90,13 +92,18 @@ class LookupCore(LookupState):
             self._answers.limit_output(self.limits.budget.output_rows(sum(self._row_bytes)))
 
     def _want(self, p: int, batch: pa.RecordBatch) -> None:
-        reduced = 3 * len(self.plan.spec.aggregates)  # words of a right row
-        words = len(self.plan.sides[p].axes) + (3 if p == 0 else 6 + reduced)
-        keys = 0 if self.plan.int_keys else self.keys.more(self._most_keys(p, batch), batch.nbytes)
-        # What is still to be computed of stored rows, and the arrays from which it is computed of the longest run.
+        """Request the memory of a batch, and of results that the stored rows still need."""
+        n, spec = batch.num_rows, self.plan.spec
+        words = len(self.plan.sides[p].axes) + _ROW_WORDS + (_REDUCED * len(spec.aggregates) if p == 1 else 0)
+        size = batch.nbytes + 8 * words * n + self._later()
+        named = spec.picks_one or not self.plan.int_keys
+        self.account.want(lambda: size + (self.keys.more(n, batch.nbytes) if named else 0))
+
+    def _later(self) -> int:
+        """Return the bytes of results still to be computed, and of the arrays that compute them of the longest run."""
         longest = max(map(len, self.right.runs), default=0)
-        later = 8 * reduced * self.right.unread + max(0, _WORDS * 8 * longest - _SPARE)
-        self.account.want(batch.nbytes + 8 * words * batch.num_rows + keys + later)
+        unread = 8 * _REDUCED * len(self.plan.spec.aggregates) * self.right.unread
+        return unread + max(0, _WORDS * 8 * longest - _SPARE)
 
     def _store(self, p: int, rows: Rows) -> None:
         self._stale = True
@@ -105,20 +112,6 @@ class LookupCore(LookupState):
         else:
             self._since += len(rows)
             self.right.add(rows)
-
-    def _most_keys(self, p: int, batch: pa.RecordBatch) -> int:
-        """Return an upper bound of the number of keys in a batch."""
-        import pyarrow.compute as pc
-
-        most = 1 if self.plan.sides[p].keys else 0
-        for node in self.plan.sides[p].keys:
-            if node.op != "column":
-                return batch.num_rows
-            try:
-                most *= pc.count_distinct(batch.column(self.layouts[p].index[node.params[1]]), mode="all").as_py()
-            except pa.ArrowNotImplementedError:
-                return batch.num_rows
-        return min(most, batch.num_rows)
 
     def _read(self, p: int, batch: pa.RecordBatch) -> Arrived:
         seq = np.arange(self.seq[p], self.seq[p] + batch.num_rows, dtype=np.int64)
@@ -176,7 +169,7 @@ class LookupCore(LookupState):
 
     def _decided(self, rows: Rows) -> tuple[Rows, Any]:
         """Return the rows that are not decided, and the others as :meth:`_out` takes them."""
-        bounds: Bounds = self.bounder.bounds(0)
+        bounds: AxisBounds = self.bounder.bounds(0)
         if self._previous:
             bounds = None if self.ended[1] else previous_bounds(bounds, self.terms, len(self.plan.sides[0].axes))
         return split(rows, rows.outside(bounds))
@@ -206,7 +199,7 @@ class LookupCore(LookupState):
             self.right.evict(self._dead(bounds, waiting), force or merges)
         self.went(1, held - len(self.right))
 
-    def _may_be_dead(self, bounds: Bounds) -> bool:
+    def _may_be_dead(self, bounds: AxisBounds) -> bool:
         """Return whether some right row may be dead. If not, rows that have just arrived need not become a run."""
         if bounds is None:
             return self.ended[0] or not self._previous
@@ -216,14 +209,14 @@ class LookupCore(LookupState):
         """Return whether all runs are merged first."""
         return False
 
-    def _dead(self, bounds: Bounds, waiting: Waiting | None) -> Callable[[Run], np.ndarray]:
+    def _dead(self, bounds: AxisBounds, waiting: WaitingKeys | None) -> Callable[[Run], np.ndarray]:
         """Return what marks the rows of a run that no left row can match : bool[n]."""
         if self._previous:
             assert self.axis is not None
             return partial(without_older, axis=self.axis, low=older_than(bounds, self.left, self.terms, self.axis))
         return lambda run: dead_rows(run.rows, bounds, waiting, self.terms)
 
-    def _waiting(self) -> Waiting | None:
+    def _waiting(self) -> WaitingKeys | None:
         return self.left.by_key({t.left for t in self.terms})
 
     def settle(self, p: int) -> Iterator[pa.RecordBatch]:
@@ -235,7 +228,6 @@ class LookupCore(LookupState):
         self.count_state()
 
     def make_room(self, force: bool) -> None:
-        """Drop rows that no row can match. Without ``force``, only if they are likely to be many."""
         if force or self._since > len(self.right) // _SOME:
             self._stale = True
             self._evict(True)

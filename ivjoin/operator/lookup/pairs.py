@@ -8,12 +8,10 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.expr.nodes import Node
-from ivjoin.operator.lookup.rows import Rows
+from ivjoin.operator.lookup.rows import Rows, gathered
 from ivjoin.operator.lookup.run import Pairs, Run
 from ivjoin.operator.match.residual import holds
 from ivjoin.plan.layout import RowLayout
-from ivjoin.shj.arrow import byte_width, take
-from ivjoin.shj.dictionaries import one_array
 
 __all__ = ["Matches", "pair_columns", "true_pairs"]
 
@@ -99,9 +97,4 @@ class Matches:
             if len(mine):
                 parts.append(rows.some(place, there[at[mine] - (int(self._ends[i]) - len(there))]))
                 places.append(mine)
-        if len(parts) == 1:
-            return parts[0]
-        back = np.empty(len(at), dtype=np.int64)
-        back[np.concatenate(places)] = np.arange(len(at))
-        whole = one_array(parts)
-        return take(whole, back, byte_width(whole.type))
+        return gathered(parts, places)

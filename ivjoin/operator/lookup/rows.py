@@ -15,7 +15,7 @@ from ivjoin.shj.registers import I64_MAX, I64_MIN
 from ivjoin.shj.store.disk.backing import Files, moving
 from ivjoin.shj.store.disk.filed import AT_ONCE, filed
 
-__all__ = ["Rows", "joined"]
+__all__ = ["Rows", "gathered", "joined"]
 
 
 @dataclass(slots=True)
@@ -209,6 +209,16 @@ def joined(parts: Sequence[Rows]) -> Rows:
         [np.concatenate([p.axes[i] for p in parts]) for i in range(len(parts[0].axes))], absent, at, in_files,
         next((p.files for p in parts if p.files is not None), None),
     ).near()  # fmt: skip
+
+
+def gathered(parts: Sequence[pa.Array], places: Sequence[np.ndarray]) -> pa.Array:
+    """Return one array that has the values of each part at its places : int64[m]; together they are all places."""
+    if len(parts) == 1:
+        return parts[0]
+    whole = one_array(list(parts))
+    back = np.empty(len(whole), dtype=np.int64)
+    back[np.concatenate(places)] = np.arange(len(whole))
+    return take(whole, back, byte_width(whole.type))
 
 
 def _laid(chunks: list[pa.Array]) -> pa.Array | pa.ChunkedArray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from ivjoin.conditions.evaluate import Vector
 from ivjoin.errors import EvaluationError
-from ivjoin.operator.lookup.aggregates.reduce import DoubleSums, Ranges
+from ivjoin.operator.lookup.aggregates.reduce import DoubleSums, LeastTree, Ranges, SumTree
 from ivjoin.operator.lookup.rows import Rows
 from ivjoin.operator.lookup.tables.ordered import rises
 from ivjoin.plan.cutting import shifted
@@ -22,7 +22,7 @@ from ivjoin.shj.sorting import order_by_key
 from ivjoin.shj.store.disk.backing import Files
 from ivjoin.shj.store.values.value_blocks import ValueBlocks
 
-__all__ = ["Found", "Pairs", "Run", "Term", "reach", "sorted_rows", "window"]
+__all__ = ["RunRanges", "Pairs", "Run", "Term", "reach", "sorted_rows", "window"]
 
 Pairs = tuple[np.ndarray, np.ndarray]  # numbers of left rows and places in a run, int64[p] each
 _DENSE, _SMALL = 4, 1024  # keys are counted in a table if it has at most so many entries for each row, and more
@@ -39,7 +39,7 @@ class Term:
 
 
 @dataclass(slots=True)
-class Found:
+class RunRanges:
     """The places of left rows' matches in a run."""
 
     ranges: Ranges  # one for each left row
@@ -119,7 +119,7 @@ class Run:
         run.rows, run.kept = self.rows.spilled(files), {k: v for k, v in self.kept.items() if not _has_text(v)}
         return run
 
-    def find(self, left: Rows, terms: Sequence[Term]) -> Found:
+    def find(self, left: Rows, terms: Sequence[Term]) -> RunRanges:
         """Return ranges with all matches of each left row, as narrow as the order of the run makes them."""
         lo, hi = self._spans(left.kids)
         rest = []
@@ -136,7 +136,7 @@ class Run:
             if any(t.low is not None for t in same):
                 hi = self.place(axis, (lo, hi), high, after=True)
             hi = np.where(low > high, lo, hi)
-        return Found(Ranges(lo, hi), rest)
+        return RunRanges(Ranges(lo, hi), rest)
 
     def place(
         self, axis: int, within: tuple[np.ndarray, np.ndarray], values: np.ndarray, after: bool = False
@@ -208,7 +208,7 @@ class Run:
         return start, stop
 
     def pairs(
-        self, left: Rows, found: Found, most: int, trim: Callable[[Run, Rows, Ranges], Ranges] | None = None
+        self, left: Rows, found: RunRanges, most: int, trim: Callable[[Run, Rows, Ranges], Ranges] | None = None
     ) -> tuple[Pairs, int]:
         """Return pairs that satisfy all terms, and for how many left rows; see :meth:`ValueBlocks.pairs`.
 
@@ -262,8 +262,8 @@ def _parts(kept: Any) -> Sequence[Any]:
     """Return the arrays of a computed value."""
     if isinstance(kept, Vector):
         return kept.values, kept.valid, kept.error
-    if isinstance(kept, DoubleSums):
-        return (kept.sums,)
+    if isinstance(kept, (DoubleSums, LeastTree, SumTree)):
+        return [getattr(kept, f.name) for f in fields(kept)]
     return kept if isinstance(kept, (tuple, list)) else (kept,)
 
 

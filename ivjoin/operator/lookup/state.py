@@ -95,6 +95,10 @@ class LookupState(Engine):
             if self.bytes_held() > most:
                 way()
 
+    def make_room(self, force: bool) -> None:
+        """Drop rows that no row can match. Without ``force``, only if they are likely to be many."""
+        raise NotImplementedError
+
     def is_refused(self, error: BaseException) -> bool:
         return self.account.refused
 

@@ -13,9 +13,9 @@ from ivjoin.plan.cutting import shifted
 from ivjoin.shj.registers import I64_MAX, I64_MIN
 from ivjoin.shj.store.disk.backing import Files
 
-__all__ = ["Bounds", "LeftRows", "RightRows", "Waiting", "dead_rows", "spill", "split"]
+__all__ = ["AxisBounds", "LeftRows", "RightRows", "WaitingKeys", "dead_rows", "spill", "split"]
 
-Bounds = Sequence[tuple[int, int]] | None  # closed, for each axis; None if no row can match
+AxisBounds = Sequence[tuple[int, int]] | None  # closed, for each axis; None if no row can match
 
 _TOGETHER = 4096  # rows of a part up to which it is merged with the next, before it becomes a run
 _CHUNK = 1 << 16  # the same for waiting rows: copying more of them at once takes memory
@@ -47,7 +47,7 @@ class LeftRows:
         spans = [s for c in self.chunks if (s := c.span(axis)) is not None]
         return (min(a for a, _ in spans), max(b for _, b in spans)) if spans else None
 
-    def by_key(self, axes: Iterable[int]) -> Waiting | None:
+    def by_key(self, axes: Iterable[int]) -> WaitingKeys | None:
         """Return the ends of axes over the rows of each key; None if there are no rows."""
         if not self.chunks:
             return None
@@ -63,11 +63,11 @@ class LeftRows:
                          for c in self.chunks]  # fmt: skip
                 found.append(reduced.reduceat(np.concatenate(parts).take(order), starts))
             ends[axis] = found[0], found[1]
-        return Waiting(kids.take(starts), ends)
+        return WaitingKeys(kids.take(starts), ends)
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class WaitingKeys:
     """The keys of waiting left rows, and the least and greatest value of some axes over the rows of each key."""
 
     kids: np.ndarray  # int64[u], rising
@@ -214,7 +214,7 @@ def split(rows: Rows, done: np.ndarray) -> tuple[Rows, Rows]:
     return (rest.apart() if few else rest), rows if count == n else rows.slice(0, count)
 
 
-def dead_rows(rows: Rows, bounds: Bounds, spared: Waiting | None, terms: Sequence[Term]) -> np.ndarray:
+def dead_rows(rows: Rows, bounds: AxisBounds, spared: WaitingKeys | None, terms: Sequence[Term]) -> np.ndarray:
     dead = rows.outside(bounds)
     if spared is not None and dead.any():
         dead &= ~spared.takes(rows, terms)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["Taken"]
+__all__ = ["TakenRows"]
 
 _FEW = 1 << 16
 
 
-class Taken:
+class TakenRows:
     """A set of orders of arrival. They are not below the least one of the stored rows."""
 
     def __init__(self) -> None:

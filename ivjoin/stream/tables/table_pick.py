@@ -18,7 +18,7 @@ from ivjoin.operator.lookup.key_ids import KeyIds
 from ivjoin.operator.lookup.reading import Arrived
 from ivjoin.operator.lookup.search import search_of
 from ivjoin.operator.lookup.tables.ordered import Sorted
-from ivjoin.operator.lookup.tables.passes import Found, LookupSlice, Pass, is_far, nearer, passes_of, slices_of
+from ivjoin.operator.lookup.tables.passes import LookupSlice, Pass, PassPlaces, is_far, nearer, passes_of, slices_of
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.picking.pick import picking_of
 from ivjoin.stream.sort.dealing import ends_of, rise
@@ -87,7 +87,7 @@ class TablePick(MatchedTables):
 
     def _looked(self, way: Pass, left: Sorted, right: Sorted, place: int) -> np.ndarray:
         none = np.full(len(left), -1, dtype=np.int32)
-        found = Found(way, left, right, self._ids, place, self._threads == 1, none)
+        found = PassPlaces(way, left, right, self._ids, place, self._threads == 1, none)
         if len(left) and len(right):
             slices = slices_of(way, left, right, _SLICE_ROWS, place)
 

@@ -15,7 +15,7 @@ from ivjoin.operator.lookup.reading import Arrived
 from ivjoin.operator.lookup.search import comes_in_order, search_of
 from ivjoin.operator.lookup.tables.aggregated import Aggregated, Window
 from ivjoin.operator.lookup.tables.one_run import OneRun
-from ivjoin.operator.lookup.tables.ordered import Term, count_to
+from ivjoin.operator.lookup.tables.ordered import BoundTerm, count_to
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.layout import row_layouts
 from ivjoin.shj.arrow import byte_width, take, whole_numbers
@@ -179,8 +179,8 @@ def _by_ranges(
 ) -> Aggregated | None:
     """Return the answers by ranges of right rows in the order of all bands; None without such an order."""
     terms, by, axis = search_of(plan)
-    lows: list[Term] = [(t.left, t.right, -t.high) for t in terms if t.high is not None]
-    highs: list[Term] = [(t.left, t.right, -t.low) for t in terms if t.low is not None]
+    lows: list[BoundTerm] = [(t.left, t.right, -t.high) for t in terms if t.high is not None]
+    highs: list[BoundTerm] = [(t.left, t.right, -t.low) for t in terms if t.low is not None]
     if any(abs(by) > I64_MAX for _, _, by in (*lows, *highs)):
         return None
     mine, theirs = sides

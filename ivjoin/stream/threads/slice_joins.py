@@ -21,13 +21,13 @@ from ivjoin.stream.tables.looked_up import looked_up
 from ivjoin.stream.tables.table_rows import in_one_batch
 from ivjoin.stream.threads.pieces import Piece, follow
 
-__all__ = ["Joiners", "Pieces", "Slice"]
+__all__ = ["Joiners", "Pieces", "SliceTask"]
 
 Pieces = tuple[list[Piece], list[Piece]]
 
 
 @dataclass(slots=True, eq=False)
-class Slice:
+class SliceTask:
     """Rows of both sides that are joined at once, as pieces.
 
     The own side's rows from ``end`` on, and the other side's rows below ``start``, are copies. ``carried``: further
@@ -48,7 +48,7 @@ class Slice:
     def nbytes(self) -> int:
         return sum(piece.nbytes for side in self.pieces for piece in side)
 
-    def split(self, end: int) -> tuple[Slice, Slice]:
+    def split(self, end: int) -> tuple[SliceTask, SliceTask]:
         """Return two slices that can be joined separately, below and from a value."""
         cut = self.cut
         mine: Pieces = ([], [])
@@ -65,7 +65,7 @@ class Slice:
                     mine[p].append(now)
                 if rest is not None:
                     kept[p].append(rest)
-        return Slice(cut, mine, self.start, end), Slice(cut, kept, end, self.end)
+        return SliceTask(cut, mine, self.start, end), SliceTask(cut, kept, end, self.end)
 
     def batches(self, p: int) -> list[pa.RecordBatch]:
         """Return the rows of a side."""
@@ -97,7 +97,7 @@ class _WholeJoin:
     def nbytes(self) -> int:
         return self.whole.nbytes
 
-    def __call__(self, task: Slice) -> Iterator[pa.RecordBatch]:
+    def __call__(self, task: SliceTask) -> Iterator[pa.RecordBatch]:
         schemas = [side.schema for side in self.whole.plan.sides]
         return self.whole.join(task.part(0, schemas[0]), task.part(1, schemas[1]))
 
@@ -109,7 +109,7 @@ class _LookupJoin:
         self._plan = plan_of(plan.spec.with_orders((), (), plan.spec.on_late))  # the slices follow the orders
         self.nbytes = 0
 
-    def __call__(self, task: Slice) -> Iterator[pa.RecordBatch]:
+    def __call__(self, task: SliceTask) -> Iterator[pa.RecordBatch]:
         left, right = (
             open_input(table_of(task.batches(p), side.schema), SIDES[p])
             for p, side in enumerate(self._plan.sides)
@@ -117,7 +117,7 @@ class _LookupJoin:
         found = looked_up(self._plan, (left, right), 1)
         return self._pushed(task) if found is None else found.output()
 
-    def _pushed(self, task: Slice) -> Iterator[pa.RecordBatch]:
+    def _pushed(self, task: SliceTask) -> Iterator[pa.RecordBatch]:
         op = SymmetricHashJoin.from_plan(self._plan)
         for p in (1, 0):
             for batch in task.batches(p):

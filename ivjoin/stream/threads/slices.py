@@ -29,7 +29,7 @@ from ivjoin.shj.registers import I64_MAX, I64_MIN
 from ivjoin.stream.known_bounds import known_bounds
 from ivjoin.stream.threads.memory import Memory
 from ivjoin.stream.threads.pieces import cut_at
-from ivjoin.stream.threads.slice_joins import Joiners, Slice
+from ivjoin.stream.threads.slice_joins import Joiners, SliceTask
 from ivjoin.stream.threads.sliced_axis import SlicedAxis
 from ivjoin.stream.workers import Workers
 
@@ -85,7 +85,7 @@ class SlicedJoin:
         self._threads = threads if self._memory is None else self._memory.threads
         self._workers = Workers(self._joiners, self._threads, output)
         # Rows that wait. All slices before it were given to threads.
-        self._rest = Slice(cut, ([], []), I64_MIN, I64_MAX + 1)
+        self._rest = SliceTask(cut, ([], []), I64_MIN, I64_MAX + 1)
         self._alone: SymmetricHashJoin | None = None  # joins the rest if the join cannot be cut
         self._over = False  # both inputs have ended, and all rows were emitted
         self._metrics = JoinMetrics()
@@ -209,7 +209,7 @@ class SlicedJoin:
         self._workers.stop()
         self._joiners.clear()
         self._carried = None
-        self._rest, self._n_waiting, self._bytes = Slice(self._cut, ([], []), I64_MIN, I64_MAX + 1), 0, 0
+        self._rest, self._n_waiting, self._bytes = SliceTask(self._cut, ([], []), I64_MIN, I64_MAX + 1), 0, 0
 
     def _made_room(self, more: int) -> Iterator[pa.RecordBatch]:
         """Free memory for ``more`` bytes of waiting rows: wait for running slices, and stop cutting if necessary."""
@@ -244,7 +244,7 @@ class SlicedJoin:
             if self._alone is None and self._n_waiting >= most:
                 yield from self._give_up()
         if ended and self._alone is None:
-            yield from self._given(self._rest, Slice(self._cut, ([], []), I64_MAX, I64_MAX + 1))
+            yield from self._given(self._rest, SliceTask(self._cut, ([], []), I64_MAX, I64_MAX + 1))
         if self._alone is None:
             yield from self._joined(0 if ended else self._threads)
 
@@ -271,7 +271,7 @@ class SlicedJoin:
         self._next = self._n_waiting + self._n_waiting // 8  # rows; scanning all that wait takes time
         return None
 
-    def _given(self, task: Slice, rest: Slice) -> Iterator[pa.RecordBatch]:
+    def _given(self, task: SliceTask, rest: SliceTask) -> Iterator[pa.RecordBatch]:
         """Give a slice to the threads, and store the rows that later slices need."""
         if self._memory is not None and task.rows > self._memory.rows:
             yield from self._give_up()
@@ -297,7 +297,7 @@ class SlicedJoin:
         budget = None if self._memory is None else replace(self._memory.budget, limit=limit - self._bytes)
         op = self._alone = SymmetricHashJoin.from_plan(self._part, errors_first=self._errors_first, budget=budget)
         rest, other = self._rest, 1 - self._cut.own
-        self._rest = Slice(self._cut, ([], []), rest.start, I64_MAX + 1)
+        self._rest = SliceTask(self._cut, ([], []), rest.start, I64_MAX + 1)
         left, right = (side[::-1] for side in rest.pieces)  # in the order of arrival, or rows would be late
         del rest
         if self._carried is not None and self._carried.batch is not None:

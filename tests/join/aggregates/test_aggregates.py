@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import random
 from decimal import Context, Decimal
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import ivjoin
-from ivjoin.operator.lookup.aggregates.reduce import Ranges, limbs_of, tree_of, words_of_limbs
+from ivjoin.operator.lookup.aggregates.reduce import LeastTree, Ranges, SumTree, limbs_of, words_of_limbs
 from ivjoin.plan.spec import JoinSpec
 
 ONE = pa.table({"i": [0], "t": [0]})
@@ -91,6 +90,8 @@ def test_least_and_greatest_at_the_ends_of_types(t: pa.DataType, low: Any, high:
     for values in ([low, high], [high, None, low], [high, low, high]):
         assert over(values, "min", t) == [low]
         assert over(values, "max", t) == [high]
+    for value in (low, high):  # the ends of int64 are no nulls
+        assert over([None, value, None], "min", t) == over([None, value, None], "max", t) == [value]
     assert over([None], "max", t) == [None]
 
 
@@ -157,11 +158,10 @@ def test_reductions_of_ranges() -> None:
         hi = np.minimum(lo + rng.integers(0, width + 1, m), n)
         for order in (np.arange(m), np.argsort(lo, kind="stable")):
             r = Ranges(lo[order], hi[order])
-            padded = np.append(values, 0.0)
-            for ufunc, none in ((np.add, 0.0), (np.minimum, np.inf), (np.maximum, -np.inf)):
-                got = r.reduce(ufunc, padded, none, partial(tree_of, ufunc, values))
-                want = [ufunc.reduce(values[a:b], initial=none) for a, b in zip(r.lo, r.hi, strict=True)]
-                assert got.tolist() == want
+            sums, places = SumTree.of(values).between(r), LeastTree.of(values.astype(np.int64)).places(r)
+            for a, b, total, place in zip(r.lo, r.hi, sums, places, strict=True):
+                assert total == values[a:b].sum()
+                assert (place == -1 and a == b) or (a <= place < b and values[place] == values[a:b].min())
 
 
 def test_limbs() -> None:

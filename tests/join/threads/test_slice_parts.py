@@ -11,7 +11,7 @@ import pytest
 from ivjoin.plan.cutting import Cut
 from ivjoin.shj.registers import I64_MAX, I64_MIN
 from ivjoin.stream.threads.pieces import Piece, follow
-from ivjoin.stream.threads.slice_joins import Slice
+from ivjoin.stream.threads.slice_joins import SliceTask
 
 ENDS = np.array([I64_MIN, I64_MIN + 1, -1, 0, 1, 2**31, 2**53, 2**62, I64_MAX - 1, I64_MAX])
 
@@ -45,7 +45,7 @@ def test_the_rows_of_a_slice(seed: int) -> None:
         assert len(pieces) == 1 or follow(pieces) is rises
         for p in (0, 1):
             sides: tuple[list[Piece], list[Piece]] = (pieces, []) if p == 0 else ([], pieces)
-            part = Slice(cut, sides, start, end).part(p, pieces[0].batch.schema)
+            part = SliceTask(cut, sides, start, end).part(p, pieces[0].batch.schema)
             order = np.arange(len(low)) if len(pieces) == 1 or rises else np.lexsort((high, low))
             rows = np.concatenate([piece.batch.column(0).to_numpy() for piece in pieces])[order]
             assert part.batch.column(0).to_numpy().tolist() == rows.tolist()

@@ -25,7 +25,7 @@ ENGINE = [
          "ivjoin/operator/lookup/picks/early.py", "out = best <= low if plain else best < low",
          "out = best <= low + 1 if plain else best < low", "tests/join/asof"),
     Mutant("the partners of a later run are not counted", "ivjoin/operator/lookup/aggregates/measures.py",
-         "return Part(a.count + b.count)", "return Part(a.count)", "tests/join/aggregates"),
+         "return Partial(a.count + b.count)", "return Partial(a.count)", "tests/join/aggregates"),
     Mutant("rows are dealt out over the grid of the other side", "ivjoin/routing/rows/cells.py",
          "return bool(((self._b if s else self._a) > 1).any())",
          "return bool(((self._a if s else self._b) > 1).any())", "tests/routing"),

@@ -1,91 +1,116 @@
-"""Aggregates that are values of rows: the first, the last, the least or greatest without ordinals, or all values."""
+"""Aggregates that are values of rows: the first, the last, the least, the greatest, or all values."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from ivjoin.operator.lookup.aggregates.measure import Measure, Part, nonempty, padded, tree
-from ivjoin.operator.lookup.aggregates.reduce import Ranges
-from ivjoin.operator.lookup.aggregates.source import Source
+from ivjoin.expr.ordinal import has_ordinal
+from ivjoin.operator.lookup.aggregates.measure import Measure, Partial, nonempty
+from ivjoin.operator.lookup.aggregates.reduce import LeastTree, Ranges
+from ivjoin.operator.lookup.aggregates.source import RightValues
+from ivjoin.operator.lookup.rows import gathered
 from ivjoin.plan.aggregates import Aggregate
-from ivjoin.shj.arrow import bitmap, byte_width, take, truths, whole_numbers
+from ivjoin.shj.arrow import bitmap, byte_width, take, truths
 from ivjoin.shj.dictionaries import one_array
 from ivjoin.shj.plain import to_values
 
-__all__ = ["Chosen", "Listed"]
+__all__ = ["ChosenRow", "Listed"]
 
 
-class Chosen(Measure):
-    """The value of one row: the first or last, or the least or greatest of a type without ordinals."""
+@dataclass(frozen=True, slots=True)
+class _RowsAt:
+    """One row for each of m ranges: row ``at[i]`` of ``sources[of[i]]``, whatever it is if the range is empty."""
+
+    sources: list[RightValues]
+    of: np.ndarray  # int64[m]
+    at: np.ndarray  # int64[m]
+    place: tuple[np.ndarray, ...] | None  # what compares the rows, the first array first; None if their values do
+
+
+class ChosenRow(Measure):
+    """The value of one row: the first or last, or one with the least or greatest value."""
 
     def __init__(self, aggregate: Aggregate, schema: pa.Schema) -> None:
         super().__init__(aggregate, schema)
         self._least = aggregate.function in ("min", "first")
         self._by_place = aggregate.function in ("first", "last")
 
-    def over(self, source: Source, r: Ranges) -> Part:
-        count = r.sizes
+    def over(self, source: RightValues, r: Ranges) -> Partial:
+        among = r
         if not self._by_place or self.node.op != "column":
-            there = self._counted(source, r)  # raises if the expression has an error
-            count = r.sizes if self._by_place else there
-        if self._by_place:
-            if source.in_order:
-                at = r.lo if self._least else r.hi - 1
-            else:
-                at = self._ranked(source, *source.ranks(), None, r)
+            valued = self._valued(source, r)  # raises if the expression has an error
+            among = r if self._by_place else valued
+        count = among.sizes
+        if self._by_place and source.in_order:
+            at = r.lo if self._least else r.hi - 1
         else:
-            at = self._ranked(source, *source.value_ranks(self.node), source.vector(self.node).valid, r)
+            at = self._least_of(source, among)
         at = np.where(count > 0, at, 0)
-        if not len(source):
-            return Part(count, (pa.nulls(len(r), source.array(self.node).type), None))
-        chosen = source.some(self.node, at)
-        if pa.types.is_dictionary(chosen.type) and not self._by_place:
-            chosen = chosen.dictionary_decode()
-        if not self._by_place:
-            return Part(count, (chosen, None))
-        null, image = source.order_keys() if source.order is not None else (None, None)
-        place = tuple(x[at] for x in (null, image, source.seq) if x is not None)
-        return Part(count, (chosen, place))
+        place = self._place(source, at) if len(source) else None
+        return Partial(count, _RowsAt([source], np.zeros(len(at), dtype=np.int64), at, place))
 
-    def _ranked(
-        self, source: Source, rank: np.ndarray, order: np.ndarray, valid: np.ndarray | None, r: Ranges
-    ) -> np.ndarray:
-        """Return the row of each range with the least, or greatest, rank; rows that are not valid are skipped."""
-        none = len(rank) if self._least else -1
-        ufunc = np.minimum if self._least else np.maximum
-        what = self.aggregate.function, None if self._by_place else self.node
+    def _least_of(self, source: RightValues, among: Ranges) -> np.ndarray:
+        """Return the row of each range with the least, or greatest, value or place, -1 for an empty range."""
+        valid = None if self._by_place else source.vector(self.node).valid
 
-        def made() -> np.ndarray:
-            return padded(rank if valid is None else np.where(valid, rank, none), none)
+        def made() -> LeastTree:
+            images = source.ranks() if self._by_place else source.images(self.node)
+            images = images if valid is None else images[valid]
+            return LeastTree.of(images if self._least else ~images)
 
-        values = source.once((what, "ranks"), made)
-        found = r.reduce(ufunc, values, none, tree(source, (what, "rank tree"), ufunc, values))
-        return order[np.clip(found, 0, max(len(order) - 1, 0))] if len(order) else found
+        found = source.once((self._least, None if self._by_place else self.node), made).places(among)
+        if valid is None:
+            return found
+        rows = source.once(("rows", self.node), lambda: np.append(np.flatnonzero(valid), -1))
+        return rows[found]
 
-    def joined(self, a: Part, b: Part) -> Part:
-        (first, place), (second, other) = a.value, b.value
+    def _place(self, source: RightValues, at: np.ndarray) -> tuple[np.ndarray, ...] | None:
+        """Return what compares rows of several runs, the first array first; None if their values do."""
         if self._by_place:
-            better = np.zeros(len(a.count), dtype=bool)
-            tied = np.ones(len(a.count), dtype=bool)
-            for x, y in zip(place, other, strict=True):
-                better |= tied & ((y < x) if self._least else (y > x))
-                tied &= x == y
-        else:
-            x, y = (c.cast(pa.binary()) if pa.types.is_fixed_size_binary(c.type) else c for c in (first, second))
+            null, image = source.order_keys() if source.order is not None else (None, None)
+            return tuple(x[at] for x in (null, image, source.seq) if x is not None)
+        return (source.images(self.node)[at],) if has_ordinal(self.node.type) else None
+
+    def joined(self, a: Partial, b: Partial) -> Partial:
+        x, y = a.value, b.value
+        take_b = (b.count > 0) & ((a.count == 0) | self._better(x, y))
+        of, at = np.where(take_b, y.of + len(x.sources), x.of), np.where(take_b, y.at, x.at)
+        place = x.place and tuple(np.where(take_b, q, p) for p, q in zip(x.place, y.place, strict=True))
+        return Partial(a.count + b.count, _RowsAt([*x.sources, *y.sources], of, at, place))
+
+    def _better(self, x: _RowsAt, y: _RowsAt) -> np.ndarray:
+        """Return where the rows of y are better : bool[m]."""
+        if x.place is None or y.place is None:
             import pyarrow.compute as pc
 
-            better = truths((pc.less(y, x) if self._least else pc.greater(y, x)).fill_null(False))
-        take_b = (b.count > 0) & ((a.count == 0) | better)
-        n = len(a.count)
-        chosen = one_array([first, second]).take(whole_numbers(np.where(take_b, np.arange(n) + n, np.arange(n))))
-        at = None
-        if self._by_place:
-            at = tuple(np.where(take_b, y, x) for x, y in zip(place, other, strict=True))
-        return Part(a.count + b.count, (chosen, at))
+            first, second = (
+                c.cast(pa.binary()) if pa.types.is_fixed_size_binary(c.type) else c for c in map(self._values, (x, y))
+            )
+            return truths((pc.less(second, first) if self._least else pc.greater(second, first)).fill_null(False))
+        better, tied = np.zeros(len(x.at), dtype=bool), np.ones(len(x.at), dtype=bool)
+        for p, q in zip(x.place, y.place, strict=True):
+            better |= tied & ((q < p) if self._least else (q > p))
+            tied &= p == q
+        return better
 
-    def finish(self, part: Part) -> pa.Array:
-        array, there = part.value[0], nonempty(part.count)
+    def _values(self, rows: _RowsAt) -> pa.Array:
+        """Return the values of chosen rows."""
+        if len(rows.sources) == 1:
+            return self._some(rows.sources[0], rows.at)
+        places = [np.flatnonzero(rows.of == i) for i in range(len(rows.sources))]
+        return gathered([self._some(s, rows.at[p]) for s, p in zip(rows.sources, places, strict=True)], places)
+
+    def _some(self, source: RightValues, at: np.ndarray) -> pa.Array:
+        if not len(source):
+            return pa.nulls(len(at), source.array(self.node).type)
+        chosen = source.some(self.node, at)
+        return chosen.dictionary_decode() if pa.types.is_dictionary(chosen.type) and not self._by_place else chosen
+
+    def finish(self, part: Partial) -> pa.Array:
+        array, there = self._values(part.value), nonempty(part.count)
         if there is not None:
             n = np.arange(len(array), dtype=np.int64)
             array = array.take(pa.Array.from_buffers(pa.int64(), len(n), [bitmap(there), pa.py_buffer(n)]))
@@ -95,29 +120,29 @@ class Chosen(Measure):
 class Listed(Measure):
     """The values of all rows in the order of first and last, nulls included."""
 
-    def over(self, source: Source, r: Ranges) -> Part:
+    def over(self, source: RightValues, r: Ranges) -> Partial:
         if self.node.op != "column":
             self._counted(source, r)  # raises if the expression has an error
         at = r.positions()
         if not source.in_order:
-            at = at[np.lexsort((source.ranks()[0][at], np.repeat(np.arange(len(r)), r.sizes)))]
+            at = at[np.lexsort((source.ranks()[at], np.repeat(np.arange(len(r)), r.sizes)))]
 
         def place() -> list[np.ndarray]:
             null, image = source.order_keys() if source.order is not None else (None, None)
             return [x[at] for x in (null, image, source.seq) if x is not None]
 
-        return Part(r.sizes, (to_values(source.some(self.node, at), self.type.value_type), place))
+        return Partial(r.sizes, (to_values(source.some(self.node, at), self.type.value_type), place))
 
-    def joined(self, a: Part, b: Part) -> Part:
+    def joined(self, a: Partial, b: Partial) -> Partial:
         place = [np.concatenate(pair) for pair in zip(a.value[1](), b.value[1](), strict=True)]
         n = np.arange(len(a.count))
         group = np.concatenate((np.repeat(n, a.count), np.repeat(n, b.count)))
         order = np.lexsort((*place[::-1], group))
         values = one_array([a.value[0], b.value[0]])
         there = [x[order] for x in place]
-        return Part(a.count + b.count, (take(values, order, byte_width(values.type)), lambda: there))
+        return Partial(a.count + b.count, (take(values, order, byte_width(values.type)), lambda: there))
 
-    def finish(self, part: Part) -> pa.Array:
+    def finish(self, part: Partial) -> pa.Array:
         ends = np.zeros(len(part.count) + 1, dtype=np.int32)
         np.cumsum(part.count, out=ends[1:])
         there = nonempty(part.count)

@@ -6,7 +6,6 @@ merges without loss: limbs of sums, counts with means, the place in the order wi
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,16 +14,16 @@ import pyarrow as pa
 
 from ivjoin.errors import EvaluationError
 from ivjoin.expr.nodes import Node
-from ivjoin.operator.lookup.aggregates.reduce import Ranges, range_sums, running, tree_of
-from ivjoin.operator.lookup.aggregates.source import Source
+from ivjoin.operator.lookup.aggregates.reduce import Ranges, range_sums, running
+from ivjoin.operator.lookup.aggregates.source import RightValues
 from ivjoin.outer.values import errors_of
 from ivjoin.plan.aggregates import Aggregate, result_type
 
-__all__ = ["Measure", "Part", "padded", "nonempty", "tree"]
+__all__ = ["Measure", "Partial", "nonempty"]
 
 
 @dataclass(slots=True)
-class Part:
+class Partial:
     """An aggregate over m ranges so far: the number of its values : int64[m], and their intermediate result."""
 
     count: np.ndarray
@@ -44,17 +43,21 @@ class Measure:
         assert node is not None
         return node
 
-    def over(self, source: Source, r: Ranges) -> Part:
+    def over(self, source: RightValues, r: Ranges) -> Partial:
         raise NotImplementedError
 
-    def joined(self, a: Part, b: Part) -> Part:
+    def joined(self, a: Partial, b: Partial) -> Partial:
         raise NotImplementedError
 
-    def finish(self, part: Part) -> pa.Array:
+    def finish(self, part: Partial) -> pa.Array:
         raise NotImplementedError
 
-    def _counted(self, source: Source, r: Ranges) -> np.ndarray:
+    def _counted(self, source: RightValues, r: Ranges) -> np.ndarray:
         """Return the number of values in each range that are not null; EvaluationError if a row has an error."""
+        return self._valued(source, r).sizes
+
+    def _valued(self, source: RightValues, r: Ranges) -> Ranges:
+        """Return ranges of the values that are not null, among these alone; EvaluationError if a row has an error."""
         v = source.vector(self.node)
         erred = errors_of(v)
         if erred is not None:
@@ -66,20 +69,9 @@ class Measure:
                 raise EvaluationError(f"{self.aggregate.name}: {source.why(self.node, row)}")
         valid = v.valid
         if valid is None:
-            return r.sizes
-        return range_sums(source.once(("valid", self.node), lambda: running(valid)), r)
-
-
-def padded(values: np.ndarray, last: Any) -> np.ndarray:
-    """Return the values and one more, which is in no range."""
-    out = np.empty(len(values) + 1, dtype=values.dtype)
-    out[:-1], out[-1] = values, last
-    return out
-
-
-def tree(source: Source, key: Any, ufunc: Any, values: np.ndarray) -> Callable[[], list[np.ndarray]]:
-    """Return what makes a segment tree of :func:`padded` values once."""
-    return lambda: source.once(key, lambda: tree_of(ufunc, values[:-1]))
+            return r
+        sums = source.once(("valid", self.node), lambda: running(valid))
+        return Ranges(sums[r.lo], sums[r.hi])
 
 
 def nonempty(count: np.ndarray) -> np.ndarray | None:

@@ -1,4 +1,4 @@
-"""The aggregates of counts, sums and extreme values, and which class computes an aggregate."""
+"""The aggregates of counts and sums, and which class computes an aggregate."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.errors import EvaluationError
-from ivjoin.expr.ordinal import ordinals
-from ivjoin.operator.lookup.aggregates.chosen import Chosen, Listed
-from ivjoin.operator.lookup.aggregates.measure import Measure, Part, nonempty, padded, tree
+from ivjoin.operator.lookup.aggregates.chosen import ChosenRow, Listed
+from ivjoin.operator.lookup.aggregates.measure import Measure, Partial, nonempty
 from ivjoin.operator.lookup.aggregates.reduce import (
     DoubleSums,
     Ranges,
+    SumTree,
     limbs_of,
     quotients,
     range_sums,
@@ -19,12 +19,11 @@ from ivjoin.operator.lookup.aggregates.reduce import (
     widened,
     words_of_limbs,
 )
-from ivjoin.operator.lookup.aggregates.source import Source
-from ivjoin.plan.aggregates import SPREADS, Aggregate, result_type
-from ivjoin.shj.arrow import bitmap, fixed_array, truths, whole_numbers
+from ivjoin.operator.lookup.aggregates.source import RightValues
+from ivjoin.plan.aggregates import SPREADS, Aggregate
+from ivjoin.shj.arrow import fixed_array, truths, whole_numbers
 from ivjoin.shj.kernels.lookup.sum_kernels import spreads
 from ivjoin.shj.plain import to_values, value_type
-from ivjoin.shj.registers import I64_MAX, I64_MIN
 
 __all__ = ["measures"]
 
@@ -34,43 +33,43 @@ _DECIMAL_LIMIT = divmod(10**38, 2**64)
 class Count(Measure):
     """The number of rows, or of values that are not null."""
 
-    def over(self, source: Source, r: Ranges) -> Part:
-        return Part(r.sizes if self.aggregate.node is None else self._counted(source, r))
+    def over(self, source: RightValues, r: Ranges) -> Partial:
+        return Partial(r.sizes if self.aggregate.node is None else self._counted(source, r))
 
-    def joined(self, a: Part, b: Part) -> Part:
-        return Part(a.count + b.count)
+    def joined(self, a: Partial, b: Partial) -> Partial:
+        return Partial(a.count + b.count)
 
-    def finish(self, part: Part) -> pa.Array:
+    def finish(self, part: Partial) -> pa.Array:
         return whole_numbers(part.count.astype(np.int64, copy=False))
 
 
 class Unknown(Count):
     """The least or greatest value of a column of type null, which is null."""
 
-    def finish(self, part: Part) -> pa.Array:
+    def finish(self, part: Partial) -> pa.Array:
         return pa.nulls(len(part.count))
 
 
 class WholeSum(Measure):
     """The exact sum of whole numbers, or their mean."""
 
-    def over(self, source: Source, r: Ranges) -> Part:
+    def over(self, source: RightValues, r: Ranges) -> Partial:
         def made() -> list[np.ndarray]:
             v = source.vector(self.node)
             values = v.values if v.valid is None else np.where(v.valid, v.values, 0)
             return [running(x) for x in limbs_of(values)]
 
         count = self._counted(source, r)
-        return Part(count, [range_sums(sums, r) for sums in source.once(("limbs", self.node), made)])
+        return Partial(count, [range_sums(sums, r) for sums in source.once(("limbs", self.node), made)])
 
-    def joined(self, a: Part, b: Part) -> Part:
+    def joined(self, a: Partial, b: Partial) -> Partial:
         most = max(len(a.value), len(b.value))
         if most == 1 or len(a.value) != len(b.value):
             most = max(most, 2)
         both = zip(widened(a.value, most), widened(b.value, most), strict=True)
-        return Part(a.count + b.count, [x + y for x, y in both])
+        return Partial(a.count + b.count, [x + y for x, y in both])
 
-    def finish(self, part: Part) -> pa.Array:
+    def finish(self, part: Partial) -> pa.Array:
         there = nonempty(part.count)
         if self.aggregate.function == "mean":
             means = quotients(part.value, np.maximum(part.count, 1), 10**self.node.type.scale)
@@ -100,29 +99,21 @@ class WholeSum(Measure):
 class DoubleSum(Measure):
     """The sum of doubles, or their mean. Sums over the rows of one run are exact and rounded once."""
 
-    def over(self, source: Source, r: Ranges) -> Part:
-        def made() -> np.ndarray:
+    def over(self, source: RightValues, r: Ranges) -> Partial:
+        def added() -> DoubleSums | SumTree:
             v = source.vector(self.node)
             values = v.values.astype(np.float64, copy=False)
-            return padded(values if v.valid is None else np.where(v.valid, values, 0.0), 0.0)
-
-        def added() -> DoubleSums | None:
-            return DoubleSums.of(source.once(("doubles", self.node), made)[:-1])
+            values = values if v.valid is None else np.where(v.valid, values, 0.0)
+            return DoubleSums.of(values) or SumTree.of(values)
 
         count = self._counted(source, r)
-        sums = source.once(("double sums", self.node), added)
-        if sums is not None:
-            return Part(count, sums.between(r))
-        with np.errstate(all="ignore"):
-            values = source.once(("doubles", self.node), made)
-            levels = tree(source, ("sum tree", self.node), np.add, values)
-            return Part(count, r.reduce(np.add, values, 0.0, levels))
+        return Partial(count, source.once(("double sums", self.node), added).between(r))
 
-    def joined(self, a: Part, b: Part) -> Part:
+    def joined(self, a: Partial, b: Partial) -> Partial:
         with np.errstate(all="ignore"):
-            return Part(a.count + b.count, a.value + b.value)
+            return Partial(a.count + b.count, a.value + b.value)
 
-    def finish(self, part: Part) -> pa.Array:
+    def finish(self, part: Partial) -> pa.Array:
         values = part.value
         if self.aggregate.function == "mean":
             with np.errstate(all="ignore"):
@@ -130,10 +121,10 @@ class DoubleSum(Measure):
         return fixed_array(np.ascontiguousarray(values), nonempty(part.count), self.type)
 
 
-class Spread(Measure):
+class Variance(Measure):
     """The variance of numbers, or its root. Parts are merged as by Chan, Golub and LeVeque (1979)."""
 
-    def over(self, source: Source, r: Ranges) -> Part:
+    def over(self, source: RightValues, r: Ranges) -> Partial:
         def made() -> tuple[np.ndarray, np.ndarray | None]:
             array = source.array(self.node)
             array = to_values(array, value_type(array.type))
@@ -145,17 +136,17 @@ class Spread(Measure):
         lo, hi = (r.lo, r.hi) if places is None else (places[r.lo], places[r.hi])
         means, squares = np.empty(len(r)), np.empty(len(r))
         spreads(values, lo, hi, means, squares)
-        return Part(count, (means, squares))
+        return Partial(count, (means, squares))
 
-    def joined(self, a: Part, b: Part) -> Part:
+    def joined(self, a: Partial, b: Partial) -> Partial:
         count = a.count + b.count
         with np.errstate(all="ignore"):
             share = b.count / np.maximum(count, 1)
             apart = np.where(a.count * b.count > 0, b.value[0] - a.value[0], 0.0)
             means = np.where(a.count > 0, a.value[0] + apart * share, b.value[0])
-            return Part(count, (means, a.value[1] + b.value[1] + apart * apart * a.count * share))
+            return Partial(count, (means, a.value[1] + b.value[1] + apart * apart * a.count * share))
 
-    def finish(self, part: Part) -> pa.Array:
+    def finish(self, part: Partial) -> pa.Array:
         least = 1 if self.aggregate.function in ("stddev", "variance") else 0
         there = part.count > least
         with np.errstate(all="ignore"):
@@ -164,58 +155,9 @@ class Spread(Measure):
         return fixed_array(out, None if there.all() else there, self.type)
 
 
-class Extreme(Measure):
-    """The least or greatest of numbers or times."""
-
-    def __init__(self, aggregate: Aggregate, schema: pa.Schema) -> None:
-        super().__init__(aggregate, schema)
-        self._float = self.node.type.kind == "float"
-        least = aggregate.function == "min"
-        # NaN is the greatest value: the least of a range only if every value is NaN.
-        self._ufunc = (np.fmin if least else np.maximum) if self._float else (np.minimum if least else np.maximum)
-        self._none = (np.nan if least else -np.inf) if self._float else (I64_MAX if least else I64_MIN)
-
-    def over(self, source: Source, r: Ranges) -> Part:
-        name = self.aggregate.function
-
-        def made() -> np.ndarray:
-            v = source.vector(self.node)
-            values = v.values if self._float else ordinals(v.values, self.node.type)
-            return padded(values if v.valid is None else np.where(v.valid, values, self._none), self._none)
-
-        count = self._counted(source, r)
-        with np.errstate(all="ignore"):
-            values = source.once((name, self.node), made)
-            levels = tree(source, (name, "tree", self.node), self._ufunc, values)
-            return Part(count, r.reduce(self._ufunc, values, self._none, levels))
-
-    def joined(self, a: Part, b: Part) -> Part:
-        with np.errstate(all="ignore"):
-            return Part(a.count + b.count, self._ufunc(a.value, b.value))
-
-    def finish(self, part: Part) -> pa.Array:
-        there, values = nonempty(part.count), part.value
-        if there is not None:
-            values = np.where(there, values, 0)
-        if self.node.type.kind == "bool":
-            return pa.Array.from_buffers(
-                self.type, len(values), [None if there is None else bitmap(there), bitmap(values != 0)]
-            )
-        if self._float:
-            values = values.astype(np.dtype(f"f{self.type.bit_width // 8}"))
-        elif self.type == pa.uint64():
-            values = values.view(np.uint64) ^ np.uint64(1 << 63) if values.dtype == np.int64 else values
-        else:
-            values = values.astype(np.dtype(f"i{self.type.bit_width // 8}"))
-        return fixed_array(np.ascontiguousarray(values), there, self.type)
-
-
 def measures(aggregates: tuple[Aggregate, ...], schema: pa.Schema) -> list[Measure]:
     """Return the computation of each aggregate over right rows."""
     return [_measure(a, schema) for a in aggregates]
-
-
-_NUMBERS = ("int", "float", "timestamp", "duration", "time", "bool")
 
 
 def _measure(a: Aggregate, schema: pa.Schema) -> Measure:
@@ -226,10 +168,9 @@ def _measure(a: Aggregate, schema: pa.Schema) -> Measure:
     if a.function == "array_agg":
         return Listed(a, schema)
     if a.function in SPREADS:
-        return Spread(a, schema)
+        return Variance(a, schema)
     if a.function in ("sum", "mean"):
         return DoubleSum(a, schema) if kind == "float" else WholeSum(a, schema)
     if kind == "null" and a.function in ("min", "max"):
         return Unknown(a, schema)
-    numbers = kind in _NUMBERS or (kind == "date" and not pa.types.is_date64(result_type(a, schema)))
-    return Extreme(a, schema) if a.function in ("min", "max") and numbers else Chosen(a, schema)
+    return ChosenRow(a, schema)

@@ -9,12 +9,10 @@ import numpy as np
 from ivjoin.operator.lookup.aggregates.reduce import Ranges
 from ivjoin.operator.lookup.rows import Rows
 from ivjoin.operator.lookup.run import Run, Term, reach
-from ivjoin.operator.lookup.stored import LeftRows
+from ivjoin.operator.lookup.stored import AxisBounds, LeftRows
 from ivjoin.shj.registers import I64_MAX, I64_MIN
 
 __all__ = ["older_than", "previous_bounds", "previous_rows", "without_older"]
-
-Bounds = Sequence[tuple[int, int]] | None
 
 
 def previous_rows(runs: Sequence[Run], rows: Rows, terms: Sequence[Term], axis: int | None) -> list[Ranges]:
@@ -41,7 +39,7 @@ def previous_rows(runs: Sequence[Run], rows: Rows, terms: Sequence[Term], axis: 
     return out
 
 
-def previous_bounds(bounds: Bounds, terms: Sequence[Term], axes: int) -> Bounds:
+def previous_bounds(bounds: AxisBounds, terms: Sequence[Term], axes: int) -> AxisBounds:
     """Return the bounds of left rows that a future right row can match or precede.
 
     A left row is decided once all future right rows lie above its window, and not when they lie below it.
@@ -50,7 +48,7 @@ def previous_bounds(bounds: Bounds, terms: Sequence[Term], axes: int) -> Bounds:
     return [(bounds[a][0] if bounds is not None and a in uppers else I64_MIN, I64_MAX) for a in range(axes)]
 
 
-def older_than(bounds: Bounds, waiting: LeftRows, terms: Sequence[Term], axis: int) -> int:
+def older_than(bounds: AxisBounds, waiting: LeftRows, terms: Sequence[Term], axis: int) -> int:
     """Return the value below which right rows can only precede the windows of left rows."""
     low = I64_MAX if bounds is None else bounds[axis][0]
     for t in terms if len(waiting) else ():

@@ -2,9 +2,8 @@
 
 Sums of whole numbers are differences of running sums, which are exact: each number is split into limbs of 32 bits, and
 2^31 limbs add up without overflow. Doubles are whole multiples of a power of two, so their sums are exact in the same
-way and rounded once, unless their magnitudes are too far apart or one is infinite or NaN. Those sums, and least and
-greatest values, are computed range by range if ranges are short. If they are long, a segment tree (Bentley 1977)
-composes each range from blocks that lie within it.
+way and rounded once, unless their magnitudes are too far apart or one is infinite or NaN. A tree composes those sums,
+and the places of least values, from blocks that lie within a range.
 """
 
 from __future__ import annotations
@@ -15,15 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from ivjoin.operator.lookup.tables.ordered import rises
-from ivjoin.shj.kernels.lookup import sum_kernels
+from ivjoin.shj.kernels.lookup import sum_kernels, tree_kernels
 
 __all__ = [
-    "DoubleSums", "Ranges", "limbs_of", "quotients", "range_sums", "running", "spread", "tree_of", "widened",
-    "words_of_limbs",
+    "DoubleSums", "LeastTree", "Ranges", "SumTree", "limbs_of", "quotients", "range_sums", "running", "spread",
+    "widened", "words_of_limbs",
 ]  # fmt: skip
 
-_LONG = 96  # a tree pays for ranges with more values than this on average
 _MASK = np.int64(0xFFFFFFFF)
 _LIMB = 62  # bits of a sum of limbs, beside its sign
 _ONE = 1075  # the exponent of a double whose unit is 1
@@ -49,19 +46,6 @@ class Ranges:
     def total(self) -> int:
         return int(self._once("total", self.sizes.sum))
 
-    @property
-    def filled(self) -> np.ndarray:
-        """Return the numbers of the ranges that are not empty : int64[f]."""
-        return self._once("filled", lambda: np.flatnonzero(self.sizes > 0))
-
-    def _in_step(self) -> bool:
-        """Return whether the filled ranges rise, with small gaps between them."""
-        lo, hi = self.lo[self.filled], self.hi[self.filled]
-        if not rises(lo):
-            return False
-        gaps = int(np.maximum(lo[1:] - hi[:-1], 0).sum())
-        return gaps <= 4 * self.total + 1024
-
     def positions(self) -> np.ndarray:
         """Return all positions, range by range : int64[total]."""
         return self._once("positions", lambda: spread(self.lo, self.sizes))
@@ -71,67 +55,12 @@ class Ranges:
             self._kept[name] = make()
         return self._kept[name]
 
-    def reduce(self, ufunc: Any, padded: np.ndarray, identity: Any, tree: Callable[[], list[np.ndarray]]) -> np.ndarray:
-        """Return ``ufunc.reduce`` of each range of values; ``identity`` for an empty one.
-
-        ``padded`` has one more value at its end, which is in no range. ``tree`` returns :func:`tree_of` the values.
-        """
-        out = np.full(len(self), identity, dtype=padded.dtype)
-        at = self.filled
-        if not len(at):
-            return out
-        lo, hi = self.lo[at], self.hi[at]
-        if self.total > _LONG * len(at):
-            out[at] = _by_tree(ufunc, tree(), lo, hi, identity)
-        elif self._once("in_step", self._in_step):
-            edges = np.empty(2 * len(at), dtype=np.int64)
-            edges[0::2], edges[1::2] = lo, hi
-            out[at] = ufunc.reduceat(padded[: int(hi.max()) + 1], edges)[0::2]
-        else:
-            starts = np.cumsum(hi - lo) - (hi - lo)
-            out[at] = ufunc.reduceat(padded[self.positions()], starts)
-        return out
-
 
 def spread(lo: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     """Return lo[i], lo[i] + 1, ..., sizes[i] numbers for each i : int64[sizes.sum()]."""
     ends = np.cumsum(sizes)
     total = int(ends[-1]) if len(ends) else 0
     return np.arange(total, dtype=np.int64) + np.repeat(lo - (ends - sizes), sizes)
-
-
-def tree_of(ufunc: Any, values: np.ndarray) -> list[np.ndarray]:
-    """Return the levels of a segment tree; level k has the reductions of the whole blocks of 2^k values."""
-    levels = [values]
-    while len(levels[-1]) > 1:
-        below = levels[-1]
-        even = len(below) // 2 * 2
-        levels.append(ufunc(below[0:even:2], below[1:even:2]))
-    return levels
-
-
-def _by_tree(ufunc: Any, levels: list[np.ndarray], lo: np.ndarray, hi: np.ndarray, identity: Any) -> np.ndarray:
-    """Reduce bottom up: each level adds the odd end blocks of a range, and the rest is a range of doubled blocks."""
-    first = np.full(len(lo), identity, dtype=levels[0].dtype)
-    last = first.copy()
-    out = first.copy()
-    at = np.arange(len(lo))
-    for level in levels:
-        odd = (lo & 1).astype(bool)
-        if odd.any():
-            first[at[odd]] = ufunc(first[at[odd]], level[lo[odd]])
-            lo = lo + odd
-        odd = (hi & 1).astype(bool) & (hi > lo)
-        if odd.any():
-            last[at[odd]] = ufunc(level[hi[odd] - 1], last[at[odd]])
-        lo, hi = lo >> 1, hi >> 1
-        left = lo < hi
-        if not left.all():
-            at, lo, hi = at[left], lo[left], hi[left]
-        if not len(at):
-            break
-    out[:] = ufunc(first, last)
-    return out
 
 
 def limbs_of(values: np.ndarray) -> list[np.ndarray]:
@@ -180,6 +109,45 @@ class DoubleSums:
         sum_kernels.sums_between(self.sums, r.lo, r.hi, self.width, out)
         with np.errstate(over="ignore"):
             return np.ldexp(out, self.unit)
+
+
+@dataclass(frozen=True, slots=True)
+class SumTree:
+    """Sums of doubles by blocks, rounded with each addition: see ``tree_kernels``."""
+
+    tree: np.ndarray  # float64[2 n]
+
+    @classmethod
+    def of(cls, values: np.ndarray) -> SumTree:
+        tree = np.concatenate((values, values))
+        tree_kernels.grow_sums(tree)
+        return cls(tree)
+
+    def between(self, r: Ranges) -> np.ndarray:
+        """Return the sums of ranges : float64[m]."""
+        out = np.empty(len(r), dtype=np.float64)
+        tree_kernels.sums_within(self.tree, r.lo, r.hi, out)
+        return out
+
+
+@dataclass(frozen=True, slots=True)
+class LeastTree:
+    """The places of least values by blocks: see ``tree_kernels``."""
+
+    values: np.ndarray  # int64[n]
+    tree: np.ndarray  # int64[n]
+
+    @classmethod
+    def of(cls, values: np.ndarray) -> LeastTree:
+        values, tree = np.ascontiguousarray(values), np.zeros(len(values), dtype=np.int64)
+        tree_kernels.grow_least(values, tree)
+        return cls(values, tree)
+
+    def places(self, r: Ranges) -> np.ndarray:
+        """Return the place of a least value of each range, -1 for an empty one : int64[m]."""
+        out = np.empty(len(r), dtype=np.int64)
+        tree_kernels.least_within(self.values, self.tree, r.lo, r.hi, out)
+        return out
 
 
 def running(values: np.ndarray) -> np.ndarray:

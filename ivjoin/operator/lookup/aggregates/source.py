@@ -10,16 +10,16 @@ import pyarrow as pa
 
 from ivjoin.conditions.evaluate import Vector, evaluate, first_error
 from ivjoin.expr.nodes import Node
-from ivjoin.expr.ordinal import ordinals
+from ivjoin.expr.ordinal import has_ordinal, ordinals
 from ivjoin.operator.lookup.rows import Rows
 from ivjoin.outer.values import has_value, plain_array
 from ivjoin.plan.layout import RowLayout
 from ivjoin.shj.arrow import byte_width, counted, take
 
-__all__ = ["Source"]
+__all__ = ["RightValues"]
 
 
-class Source:
+class RightValues:
     """Columns of right rows, each evaluated once and cached in ``kept``.
 
     ``layout`` gives the place of each column among the stored columns. ``order`` is the order for first and last, and
@@ -75,31 +75,33 @@ class Source:
         null = np.zeros(len(self), dtype=bool) if there is None else ~there
         return null, np.where(null, 0, ~image if falls else image)
 
-    def ranks(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return (int64[n], int64[n]): the place of each row in the order, and the row at each place."""
-        def made() -> tuple[np.ndarray, np.ndarray]:
+    def ranks(self) -> np.ndarray:
+        """Return the place of each row in the order : int64[n]."""
+        def made() -> np.ndarray:
             null, image = self.order_keys()
-            return _places(np.lexsort((self.seq, image, null)))
+            return _ranks(np.lexsort((self.seq, image, null)))
 
         return self.once("ranks", made)
 
-    def value_ranks(self, node: Node) -> tuple[np.ndarray, np.ndarray]:
-        """As :meth:`ranks`, by the values of an expression without ordinals; nulls at any place."""
-        def made() -> tuple[np.ndarray, np.ndarray]:
+    def images(self, node: Node) -> np.ndarray:
+        """Return whole numbers that rise with the values of an expression, any for null : int64[n]."""
+        def made() -> np.ndarray:
             values = self.vector(node).values
+            if has_ordinal(node.type):
+                return ordinals(values, node.type)
             if isinstance(values, np.ndarray):
-                return _places(np.argsort(values, kind="stable"))
+                return _ranks(np.argsort(values, kind="stable"))
             import pyarrow.compute as pc
 
-            return _places(counted(pc.array_sort_indices(values)))
+            return _ranks(counted(pc.array_sort_indices(values)))
 
-        return self.once(("value ranks", node), made)
+        return self.once(("images", node), made)
 
 
-def _places(order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _ranks(order: np.ndarray) -> np.ndarray:
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order))
-    return rank, order
+    return rank
 
 
 def _taken(array: pa.Array, at: np.ndarray) -> pa.Array:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pyarrow as pa
 
-from ivjoin.operator.lookup.best import Looked
+from ivjoin.operator.lookup.best import BestMatches
 from ivjoin.operator.lookup.core import LookupCore
 from ivjoin.operator.lookup.picks.early import Early
 from ivjoin.operator.lookup.picks.picked import PickedAnswers
@@ -20,13 +20,13 @@ from ivjoin.operator.lookup.picks.thinning import Thinning
 from ivjoin.operator.lookup.reading import Arrived
 from ivjoin.operator.lookup.rows import Rows
 from ivjoin.operator.lookup.run import Run
-from ivjoin.operator.lookup.stored import Bounds, Waiting
+from ivjoin.operator.lookup.stored import AxisBounds, WaitingKeys
 from ivjoin.plan.join_plan import JoinPlan
 
 __all__ = ["PickedCore"]
 
 _TWICE = 24 << 20  # bytes that may be used twice for a moment, in addition to the limit
-_Found = list[tuple[Looked, np.ndarray]]
+_Found = list[tuple[BestMatches, np.ndarray]]
 
 
 class PickedCore(LookupCore):
@@ -54,12 +54,9 @@ class PickedCore(LookupCore):
         for rows in self.right.each():
             self._early.came(rows)
 
-    def _want(self, p: int, batch: pa.RecordBatch) -> None:
-        n = batch.num_rows
-        size = batch.nbytes + 8 * n * (len(self.plan.sides[p].axes) + 6)
-        # While runs are merged, they exist twice, with the order of their rows.
-        twice = max(0, 8 * len(self.right) * (len(self.plan.sides[1].axes) + 12) - _TWICE)
-        self.account.want(lambda: size + twice + self.keys.more(n, batch.nbytes))
+    def _later(self) -> int:
+        """Return the bytes of rows that exist twice, with their order, while runs are merged."""
+        return max(0, 8 * len(self.right) * (len(self.plan.sides[1].axes) + 12) - _TWICE)
 
     def _read(self, p: int, batch: pa.RecordBatch) -> Arrived:
         arrived = super()._read(p, batch)
@@ -123,13 +120,13 @@ class PickedCore(LookupCore):
     def _merges(self) -> bool:
         return self._thinning.possible()
 
-    def _dead(self, bounds: Bounds, waiting: Waiting | None) -> Callable[[Run], np.ndarray]:
+    def _dead(self, bounds: AxisBounds, waiting: WaitingKeys | None) -> Callable[[Run], np.ndarray]:
         dead = super()._dead(bounds, waiting)
         if not self._thinning.possible():
             return dead
         return lambda run: dead(run) | self._thinning.useless(run, waiting, self.full_predicate)
 
-    def _waiting(self) -> Waiting | None:
+    def _waiting(self) -> WaitingKeys | None:
         return self.left.by_key({t.left for t in self.terms} | self._thinning.reads)
 
     def read_again(self) -> None:

@@ -9,14 +9,14 @@ import numpy as np
 from ivjoin.conditions.evaluate import evaluate
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import NAN_ORDINAL
-from ivjoin.operator.lookup.aggregates.reduce import Ranges, spread, tree_of
-from ivjoin.operator.lookup.answer import Stored
+from ivjoin.operator.lookup.aggregates.reduce import LeastTree, Ranges, spread
+from ivjoin.operator.lookup.answer import LookupPlan
 from ivjoin.operator.lookup.best import BestAnswers, keys_of
 from ivjoin.operator.lookup.pairs import Matches, pair_columns, true_pairs
 from ivjoin.operator.lookup.picks.distance import distance_keys
 from ivjoin.operator.lookup.picks.trim import middle_of
 from ivjoin.operator.lookup.rows import Rows
-from ivjoin.operator.lookup.run import Found, Pairs, Run, reach
+from ivjoin.operator.lookup.run import Pairs, Run, RunRanges, reach
 from ivjoin.plan.picking.pick import Picking, picking_of
 
 __all__ = ["PickedAnswers"]
@@ -28,7 +28,7 @@ _FIRST_TRIES, _MOST_TRIES = 4, 1 << 14  # candidates of a left row that are deci
 class PickedAnswers(BestAnswers):
     """Takes one of the stored right rows that match left rows."""
 
-    def __init__(self, core: Stored) -> None:
+    def __init__(self, core: LookupPlan) -> None:
         super().__init__(core)
         self.learn()
 
@@ -115,17 +115,14 @@ class PickedAnswers(BestAnswers):
 
     def _ranked(self, run: Run, _: Rows, r: Ranges) -> Ranges:
         """Return the place of the best row of each range, by the greatest of the ranks within it."""
-        ranks, source = self.ranks(run), self._source(run.rows, run.kept)
-        order = source.once("order of a pick", lambda: np.argsort(ranks))
-        best = r.reduce(
-            np.maximum, np.append(ranks, -1), np.int64(-1),
-            lambda: source.once("tree of a pick", lambda: tree_of(np.maximum, ranks)),
-        )
-        lo = r.lo.copy()
-        lo[best >= 0] = order[best[best >= 0]]
+        def made() -> LeastTree:
+            return LeastTree.of(~self.ranks(run))
+
+        best = self._source(run.rows, run.kept).once("best of a pick", made).places(r)
+        lo = np.where(best >= 0, best, r.lo)
         return Ranges(lo, lo + (best >= 0))
 
-    def _first_true(self, run: Run, rows: Rows, found: Found, r: Ranges, last: bool) -> Pairs:
+    def _first_true(self, run: Run, rows: Rows, found: RunRanges, r: Ranges, last: bool) -> Pairs:
         """Return the first pairs of each range, or the last ones, until the whole condition is TRUE for one of them."""
         ties = len(self._pick.by) > 1 and len(run) > 0
         start, stop = run.same() if ties else (None, None)
@@ -168,7 +165,7 @@ class PickedAnswers(BestAnswers):
         return np.concatenate(heres), np.concatenate(theres)
 
     def _searched(
-        self, run: Run, rows: Rows, found: Found, live: np.ndarray, lo: np.ndarray, hi: np.ndarray
+        self, run: Run, rows: Rows, found: RunRanges, live: np.ndarray, lo: np.ndarray, hi: np.ndarray
     ) -> Iterator[Pairs]:
         """Yield the pairs of some rows that satisfy the first term that the order of the run does not decide."""
         term = found.rest[0]

@@ -9,7 +9,7 @@ import numpy as np
 
 from ivjoin.expr.nodes import Node
 from ivjoin.operator.lookup.run import Run
-from ivjoin.operator.lookup.stored import Waiting
+from ivjoin.operator.lookup.stored import WaitingKeys
 from ivjoin.operator.pruning.prune_bounds import Bounder
 from ivjoin.plan.cutting import shifted
 from ivjoin.plan.join_plan import JoinPlan
@@ -94,11 +94,11 @@ class Thinning:
         assert axis is not None
         return axis
 
-    def useless(self, run: Run, waiting: Waiting | None, full: bool) -> np.ndarray:
+    def useless(self, run: Run, waiting: WaitingKeys | None, full: bool) -> np.ndarray:
         """Return which rows of a run are useless : bool[n]. ``full``: whether the whole condition decides pairs."""
         return np.concatenate([self._useless(part, waiting, full) for part in run.parts(_AT_ONCE)])
 
-    def _useless(self, run: Run, waiting: Waiting | None, full: bool) -> np.ndarray:
+    def _useless(self, run: Run, waiting: WaitingKeys | None, full: bool) -> np.ndarray:
         out = np.zeros(len(run), dtype=bool)
         along = self._own is not None and run.axis == self._own
         if along and not self._loose and self._ways:
@@ -129,7 +129,7 @@ class Thinning:
         return out
 
     def _limit(
-        self, run: Run, waiting: Waiting | None, left: Node, by: int, above: bool
+        self, run: Run, waiting: WaitingKeys | None, left: Node, by: int, above: bool
     ) -> np.ndarray | None:
         """Return the limit of each key's right values, from its waiting left rows and all later ones; None if none."""
         end = _edge(self._bounder, left, above)

@@ -14,11 +14,11 @@ import pyarrow as pa
 from ivjoin.expr.nodes import Node
 from ivjoin.operator.lookup.aggregates.measure import Measure
 from ivjoin.operator.lookup.aggregates.reduce import Ranges
-from ivjoin.operator.lookup.aggregates.source import Source
+from ivjoin.operator.lookup.aggregates.source import RightValues
 from ivjoin.operator.lookup.answer import MOST_PAIRS, parts_within
 from ivjoin.operator.lookup.key_ids import KeyIds
 from ivjoin.operator.lookup.rows import Rows
-from ivjoin.operator.lookup.tables.ordered import Sorted, Term, count_to, rises
+from ivjoin.operator.lookup.tables.ordered import BoundTerm, Sorted, count_to, rises
 from ivjoin.plan.layout import RowLayout
 from ivjoin.shj.kernels.lookup import lookup_kernels
 
@@ -32,8 +32,8 @@ _FEW = 1 << 16  # ids that are no more need no table of a slice's own
 class Window:
     """Closed bounds of right values, ``left value + offset``, as (left line, right line, offset)."""
 
-    lows: list[Term]
-    highs: list[Term]
+    lows: list[BoundTerm]
+    highs: list[BoundTerm]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Aggregated:
                 meet(out, spare, out=out)
         rows, ranges = self._ranges(part, begin, end, first, last, all_rise)
         at = self.right.rows_at(rows[:m].astype(np.int64) + begin)
-        source = Source(Rows(self.columns, at, at, [], {}, at), self.layout, {}, self.order, self.in_order)
+        source = RightValues(Rows(self.columns, at, at, [], {}, at), self.layout, {}, self.order, self.in_order)
         lists = any(m.aggregate.function == "array_agg" for m in self.measures)
         for cut in parts_within(ranges.sizes, MOST_PAIRS) if lists else [slice(0, n)]:
             some = Ranges(ranges.lo[cut], ranges.hi[cut]) if lists else ranges

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from ivjoin.expr.nodes import Node, columns_of
 from ivjoin.operator.lookup.answer import Answers
-from ivjoin.operator.lookup.best import BestAnswers, Looked
+from ivjoin.operator.lookup.best import BestAnswers, BestMatches
 from ivjoin.operator.lookup.key_ids import KeyIds
 from ivjoin.operator.lookup.picks.picked import PickedAnswers
 from ivjoin.operator.lookup.reading import Arrived
@@ -74,7 +74,7 @@ class OneRun:
     def decides(self) -> list[Node]:
         return list(self.plan.separation.residual)
 
-    def look(self, part: slice) -> Iterator[Looked]:
+    def look(self, part: slice) -> Iterator[BestMatches]:
         assert isinstance(self.answers, BestAnswers)
         yield from self.answers.look(self._rows.slice(part.start, part.stop), self.runs)
 

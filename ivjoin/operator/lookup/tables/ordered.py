@@ -9,9 +9,9 @@ import numpy as np
 from ivjoin.shj.kernels.lookup import scan_kernels
 from ivjoin.shj.registers import I64_MAX, I64_MIN
 
-__all__ = ["Sorted", "Term", "count_to", "rises"]
+__all__ = ["Sorted", "BoundTerm", "count_to", "rises"]
 
-Term = tuple[int, int, int]  # left axis, right axis, offset: a bound of the right value
+BoundTerm = tuple[int, int, int]  # left axis, right axis, offset: a bound of the right value
 
 
 @dataclass(slots=True)

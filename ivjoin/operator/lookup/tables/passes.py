@@ -17,13 +17,13 @@ import numpy as np
 from ivjoin.expr.ordinal import NAN_ORDINAL
 from ivjoin.operator.lookup.key_ids import KeyIds
 from ivjoin.operator.lookup.picks.distance import compared
-from ivjoin.operator.lookup.tables.ordered import Sorted, Term, count_to, rises
+from ivjoin.operator.lookup.tables.ordered import BoundTerm, Sorted, count_to, rises
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.picking.pick import picking_of
 from ivjoin.shj.kernels.lookup import lookup_kernels
 from ivjoin.shj.registers import I64_MAX, I64_MIN
 
-__all__ = ["Found", "LookupSlice", "Pass", "is_far", "nearer", "passes_of", "slices_of"]
+__all__ = ["PassPlaces", "LookupSlice", "Pass", "is_far", "nearer", "passes_of", "slices_of"]
 
 _ABOVE = 2**31 - 1  # more than any place
 _NONE = np.empty(0, dtype=np.int64)
@@ -35,11 +35,11 @@ class Pass:
 
     down: bool  # take the last place within the range, not the first one
     grouped: bool  # of equal last values take the first one
-    lows: list[Term]
-    highs: list[Term]
+    lows: list[BoundTerm]
+    highs: list[BoundTerm]
 
     @property
-    def main(self) -> list[Term]:
+    def main(self) -> list[BoundTerm]:
         """Return the bounds where the search begins."""
         return self.highs if self.down else self.lows
 
@@ -131,7 +131,7 @@ class _Left:
 
 
 @dataclass(slots=True)
-class Found:
+class PassPlaces:
     """The places that a pass finds."""
 
     way: Pass
@@ -200,7 +200,7 @@ class Found:
         return first, last
 
     def _counted(
-        self, part: LookupSlice, term: Term, closed: bool, window: tuple[int, int], out: np.ndarray
+        self, part: LookupSlice, term: BoundTerm, closed: bool, window: tuple[int, int], out: np.ndarray
     ) -> np.ndarray:
         """Return how many values lie below a bound, those outside of the window not looked at : int32[rows]."""
         mine, theirs, by = term

@@ -1,44 +1,27 @@
-"""The memory limit of an operator whose left rows wait: refuse a batch, or spill columns."""
+"""The memory limit of an operator that answers left rows: refuse a batch, or spill columns."""
 
 from __future__ import annotations
 
-from typing import Protocol
 from weakref import ref
 
 from ivjoin.errors import MemoryLimitError
-from ivjoin.frontier.tracking import Frontier
+from ivjoin.operator.lookup.state import LookupState
 from ivjoin.operator.memory.budget import GOES_ON, Budget
 from ivjoin.operator.memory.trimming import Trimming
-from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import SIDES
-from ivjoin.shj.store.account import Account
 from ivjoin.shj.store.disk.backing import Files
 from ivjoin.shj.store.disk.process_memory import give_back
 
-__all__ = ["WaitingLimits"]
+__all__ = ["LookupLimits"]
 
 _PAGES = 8 << 20  # bytes of file pages that may stay in memory in addition to the limit
 _FULL = 8  # after columns were spilled, one byte in so many of the limit is free
 
 
-class Waiting(Protocol):
-    """What stores the rows, and can free memory."""
-
-    plan: JoinPlan
-    frontiers: tuple[Frontier, Frontier]
-    account: Account
-
-    def rows_held(self) -> tuple[int, int]: ...
-    def bytes_held(self) -> int: ...
-    def bytes_of_sides(self) -> tuple[int, int]: ...
-    def make_room(self, force: bool) -> None: ...
-    def spill(self, files: Files, most: int) -> None: ...
-
-
-class WaitingLimits:
+class LookupLimits:
     """The memory limit of one running lookup."""
 
-    def __init__(self, core: Waiting, budget: Budget) -> None:
+    def __init__(self, core: LookupState, budget: Budget) -> None:
         self.budget = budget
         self._core = ref(core)
         self._trimming = Trimming(budget)
@@ -80,13 +63,13 @@ class WaitingLimits:
             return True
         raise self._refusal(core, needed, held)
 
-    def _files(self, core: Waiting) -> Files:
+    def _files(self, core: LookupState) -> Files:
         if core.account.files is None:
             core.account.files = Files(self.budget.folder)
             core.account.files.allowed = _PAGES
         return core.account.files
 
-    def _refusal(self, core: Waiting, needed: int, held: int) -> MemoryLimitError:
+    def _refusal(self, core: LookupState, needed: int, held: int) -> MemoryLimitError:
         from ivjoin.operator.explaining.explain import kept_lines
 
         spills = self.budget.when_full == "spill"
