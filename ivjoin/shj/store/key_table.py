@@ -17,10 +17,10 @@ from ivjoin.shj.kernels.keys import key_kernels
 from ivjoin.shj.kernels.memory import address_of as address
 from ivjoin.shj.kernels.push.index_kernels import KEY, LIVE
 from ivjoin.shj.store.account import Account
-from ivjoin.shj.store.disk.backing import extended, fresh, in_memory, moving
+from ivjoin.shj.store.disk.backing import fresh, in_memory, moving, resized
 from ivjoin.shj.store.sizes import TIGHT
 
-__all__ = ["KeyTable", "longer"]
+__all__ = ["KeyTable"]
 
 _ROWS = 1 << 16  # rows processed at once
 _MUCH = 1.25  # renumbering shrinks the slots if they are this many times too many
@@ -40,15 +40,6 @@ def _check(keys: int) -> None:
     if keys > _MOST_KEYS:
         much = f"the state needs {keys:,} keys at once; expected at most {_MOST_KEYS:,}"
         raise CapacityError(f"{much}. Narrow the window, or divide the rows")
-
-
-def longer(array: np.ndarray, n: int, used: int) -> np.ndarray:
-    """Return an array with capacity for n rows whose first ``used`` rows are copied; the rest is uninitialized."""
-    made = extended(array, n) if n > len(array) else None
-    if made is None:
-        made = fresh(array, (n, *array.shape[1:]))
-        made[:used] = array[:used]
-    return made
 
 
 class KeyedRows(Protocol):
@@ -152,7 +143,7 @@ class KeyTable:
         try:
             if cap > len(self.slots):
                 self._grow_ids(cap)  # first: if the slots then fail to grow, these are merely too large
-                slots = longer(self.slots, cap, self.n_ids)
+                slots = resized(self.slots, cap, self.n_ids)
                 slots[self.n_ids :] = -1
                 self.slots = slots
             if size > len(self._table):
@@ -297,11 +288,7 @@ class KeyTable:
             self.n_ids, self._n_free, self._free = 0, 0, -1
 
     def _shorten(self, cap: int) -> None:
-        slots = extended(self.slots, cap)
-        if slots is None:
-            slots = fresh(self.slots, (cap, 8))
-            slots[:] = self.slots[:cap]
-        self.slots = slots
+        self.slots = resized(self.slots, cap, cap)
         self._grow_ids(cap)
 
     def _remake(self, size: int) -> None:

@@ -17,8 +17,8 @@ from ivjoin.shj.kernels.keys import byte_key_kernels, key_kernels, word_key_kern
 from ivjoin.shj.kernels.memory import address_of as address
 from ivjoin.shj.registers import I64_MAX
 from ivjoin.shj.store.account import Account
-from ivjoin.shj.store.disk.backing import fresh, in_memory
-from ivjoin.shj.store.key_table import KeyTable, longer
+from ivjoin.shj.store.disk.backing import fresh, in_memory, resized
+from ivjoin.shj.store.key_table import KeyTable
 
 __all__ = ["ByteKeys", "IntKeys", "KeyTable", "NoKeys", "WordKeys", "pack"]
 
@@ -140,7 +140,7 @@ class WordKeys(IntKeys):
 
     def _grow_ids(self, cap: int) -> None:
         n = min(self._others * cap, len(self._rest))
-        self._rest = longer(self._rest, self._others * cap, n)
+        self._rest = resized(self._rest, self._others * cap, n)
         self._rest[n:] = 0
 
 
@@ -173,7 +173,7 @@ class ByteKeys(KeyTable):
         if self._top + size > len(self._arena):
             self._account.want(lambda: self._more_arena(size))  # `on_full` may rebuild the arena
             if (need := self._top + size) > len(self._arena):
-                self._arena = longer(self._arena, need + need // 4, self._top)
+                self._arena = resized(self._arena, need + need // 4, self._top)
                 self.point()
 
     def _more_arena(self, size: int) -> int:
@@ -224,7 +224,7 @@ class ByteKeys(KeyTable):
 
     def _grow_ids(self, cap: int) -> None:
         n = min(2 * cap, len(self._spans))
-        self._spans = longer(self._spans, 2 * cap, n)
+        self._spans = resized(self._spans, 2 * cap, n)
         self._spans[n:] = 0
 
     def _regrow(self, old: np.ndarray) -> None:

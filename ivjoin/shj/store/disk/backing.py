@@ -23,7 +23,7 @@ from ivjoin.errors import MemoryLimitError, SpillError
 from ivjoin.shj.store.disk.pages import lengthened, paged
 from ivjoin.shj.store.disk.process_memory import shared_memory
 
-__all__ = ["Files", "extended", "fresh", "in_memory", "moving", "slide"]
+__all__ = ["Files", "extended", "fresh", "in_memory", "moving", "resized", "slide"]
 
 _PAGE = mmap.PAGESIZE
 _PIECE = 4 << 20  # bytes copied at once, which bounds the pages of a file in memory during a copy
@@ -299,6 +299,18 @@ def extended(array: np.ndarray, n: int) -> np.ndarray | None:
     if 2 * n * array.strides[0] < len(lies):  # files never shrink
         return None
     return lies.files.extended(array, n)
+
+
+def resized(array: np.ndarray, n: int, used: int) -> np.ndarray:
+    """Return an array with capacity for n rows whose first ``used`` rows are the same; the others have any content.
+
+    The caller must not use ``array`` or any view of it afterwards.
+    """
+    made = extended(array, n)
+    if made is None:
+        made = fresh(array, (n, *array.shape[1:]))
+        made[:used] = array[:used]
+    return made
 
 
 def slide(into: np.ndarray, at: int, source: np.ndarray) -> None:

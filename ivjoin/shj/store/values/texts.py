@@ -14,7 +14,7 @@ from ivjoin.shj.arrow import Bytes
 from ivjoin.shj.kernels.memory import address_of as address
 from ivjoin.shj.kernels.output import byte_kernels
 from ivjoin.shj.registers import BYTES, TEXT, Register, blank
-from ivjoin.shj.store.disk.backing import extended, fresh, in_memory, slide
+from ivjoin.shj.store.disk.backing import extended, fresh, in_memory, resized, slide
 from ivjoin.shj.store.values.rings import Validity, put, regrown
 
 __all__ = ["BytesColumn", "KeyTextColumn", "PiecesAt", "text_array", "text_bytes", "too_much_text"]
@@ -149,12 +149,7 @@ class BytesColumn:
         if need >= _NARROW and self._starts.dtype == np.uint32:
             self._starts = self._offsets(self._starts).astype(np.uint64) + np.uint64(self._base)
         if need > len(self._arena):
-            used = self._top - self._base
-            arena = extended(self._arena, need + need // _MORE)
-            if arena is None:
-                arena = fresh(self._arena, need + need // _MORE)
-                arena[:used] = self._arena[:used]
-            self._arena = arena
+            self._arena = resized(self._arena, need + need // _MORE, self._top - self._base)
         if need > self._registers.item(_ROOM):
             self.point()
 
@@ -213,9 +208,7 @@ def text_array(t: pa.DataType, text: Bytes, valid: np.ndarray | None) -> pa.Arra
         if offsets[-1] > 2**31 - 1:
             raise too_much_text(int(offsets[-1]), t)
         offsets = offsets.astype(np.int32)
-    nulls = 0 if valid is None else n - int(np.count_nonzero(valid))
-    validity = None if valid is None else arrow.bitmap(valid)
-    return pa.Array.from_buffers(t, n, [validity, pa.py_buffer(offsets), pa.py_buffer(text.buffer)], nulls)
+    return arrow.over_buffers(t, n, valid, pa.py_buffer(offsets), pa.py_buffer(text.buffer))
 
 
 def too_much_text(size: int, t: pa.DataType) -> CapacityError:
