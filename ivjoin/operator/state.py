@@ -26,7 +26,7 @@ _OPERATOR, _SIDE = at.words_of(at.OPERATOR), at.words_of(at.SIDE)
 # The registers that state how far a join has come. Addresses and capacities are not among them.
 _COUNTS = (
     "phase", "n", "n_kept", "n_left", "n_dead", "n_pairs", "n_late", "cursor", "moved", "side", "row", "node", "steps",
-    "missed", "n_chosen", "probe_end", "late_rows", "peak_rows", "pushes", "largest", "key_bytes", "full_predicate",
+    "n_chosen", "probe_end", "late_rows", "peak_rows", "pushes", "largest", "key_bytes", "full_predicate",
     "prepared", "masked", "out_which",
 )
 _CLEARED = np.array([_OPERATOR[name] for name in _COUNTS])

@@ -19,7 +19,7 @@ from ivjoin.plan.spec import SIDES
 from ivjoin.plan.sums import sum_of
 from ivjoin.shj.registers import I64_MAX, I64_MIN
 
-__all__ = ["Cut", "Offset", "cut_of", "met_by", "shifted", "why_not_cut", "why_pushed"]
+__all__ = ["Cut", "Offset", "cut_of", "lies_within", "met_by", "shifted", "why_not_cut", "why_pushed"]
 
 Offset = tuple[Node, int]
 
@@ -126,6 +126,20 @@ def met_by(terms: Sequence[BandTerm], own: int, node: Node) -> tuple[tuple[Offse
         if mine is node and hi is not None:
             highs.append((theirs, hi))
     return tuple(lows), tuple(highs)
+
+
+def lies_within(values: np.ndarray, probes: np.ndarray, low: int, high: int) -> np.ndarray:
+    """Return bool[n]: whether values lie in [probe + low, probe + high], as ``band_kernels.lies_within`` for each."""
+    good = np.ones(len(values), dtype=bool)
+    if low != I64_MIN:
+        good &= values >= shifted(probes, low)
+        if low > 0:
+            good &= probes <= I64_MAX - low
+    if high != I64_MAX:
+        good &= values <= shifted(probes, high)
+        if high < 0:
+            good &= probes >= I64_MIN - high
+    return good
 
 
 def shifted(ordinals: np.ndarray, by: int) -> np.ndarray:

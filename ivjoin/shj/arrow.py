@@ -15,8 +15,8 @@ from ivjoin.shj.registers import NAN_BITS, NAN_ORDINAL
 
 __all__ = [
     "Bytes", "are_told_by_ordinals", "bitmap", "byte_width", "counted", "doubles_of", "encoded", "fixed_array",
-    "fixed_view", "is_own_ordinal", "offset_width", "take", "taken", "truths", "validity", "whole_numbers",
-    "with_number", "words_of",
+    "fixed_view", "is_own_ordinal", "offset_width", "over_buffers", "take", "taken", "truths", "validity",
+    "whole_numbers", "with_number", "words_of",
 ]
 
 _TOP_BIT = np.int64(-(2**63))
@@ -105,8 +105,12 @@ def validity(array: pa.Array) -> np.ndarray | None:
     buf = array.buffers()[0]
     if buf is None:
         return ~np.asarray(array.is_null())
-    bits = np.frombuffer(buf, dtype=np.uint8)
-    return np.unpackbits(bits, count=array.offset + len(array), bitorder="little")[array.offset :].view(bool)
+    return _bits_of(buf, array)
+
+
+def _bits_of(buffer: pa.Buffer, array: pa.Array) -> np.ndarray:
+    octets = np.frombuffer(buffer, dtype=np.uint8)
+    return np.unpackbits(octets, count=array.offset + len(array), bitorder="little")[array.offset :].view(bool)
 
 
 def whole_numbers(index: np.ndarray) -> pa.Array:
@@ -123,12 +127,9 @@ def counted(array: pa.Array) -> np.ndarray:
 
 
 def truths(array: pa.Array) -> np.ndarray:
-    """Return the values of an array of bools without nulls : bool[n]."""
+    """Return the values of an array of bools : bool[n]; any value for null."""
     buffer = array.buffers()[1]
-    if buffer is None:
-        return np.zeros(len(array), dtype=bool)
-    octets = np.frombuffer(buffer, dtype=np.uint8)
-    return np.unpackbits(octets, count=array.offset + len(array), bitorder="little")[array.offset :].view(bool)
+    return np.zeros(len(array), dtype=bool) if buffer is None else _bits_of(buffer, array)
 
 
 @cache
@@ -163,12 +164,16 @@ def bitmap(valid: np.ndarray) -> pa.Buffer:
     return pa.py_buffer(np.packbits(valid, bitorder="little"))
 
 
+def over_buffers(t: pa.DataType, n: int, valid: np.ndarray | None, *buffers: pa.Buffer) -> pa.Array:
+    """Return an array over these buffers and a bitmap of which values are not null : bool[n], or None if all are."""
+    if valid is None:
+        return pa.Array.from_buffers(t, n, [None, *buffers], 0)
+    return pa.Array.from_buffers(t, n, [bitmap(valid), *buffers], n - int(np.count_nonzero(valid)))
+
+
 def fixed_array(values: np.ndarray, valid: np.ndarray | None, t: pa.DataType) -> pa.Array:
     """Return an array of type ``t`` over raw words, without a copy."""
-    n = len(values)
-    if valid is None:
-        return pa.Array.from_buffers(t, n, [None, pa.py_buffer(values)], 0)
-    return pa.Array.from_buffers(t, n, [bitmap(valid), pa.py_buffer(values)], n - int(np.count_nonzero(valid)))
+    return over_buffers(t, len(values), valid, pa.py_buffer(values))
 
 
 @dataclass(slots=True)

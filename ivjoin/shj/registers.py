@@ -19,7 +19,7 @@ def _record(*lines: str) -> np.dtype:
 
 OPERATOR = _record(
     "phase n n_kept n_left n_dead n_pairs n_late cursor moved side",  # the push in progress
-    "row node steps missed n_chosen probe_end",  # the progress of its probe
+    "row node steps n_chosen probe_end",  # the progress of its probe
     "late_rows peak_rows pushes largest",
     "live_keys n_ids n_free free table_size slots_size key_kind",
     "passed stirred",  # table entries of other keys that this push probed; whether keys are hashed by a stronger mixer

@@ -14,8 +14,9 @@ from ivjoin import Order, Spill, SymmetricHashJoin
 from ivjoin.expr.ordinal import ordinals
 from ivjoin.expr.types import FLOAT64
 from ivjoin.shj.arrow import with_number
-from ivjoin.shj.kernels.memory import address_of
-from ivjoin.shj.kernels.push.sum_kernels import least_of
+from ivjoin.shj.kernels.compiling import I8, IN1, IO1, VOID, compiled
+from ivjoin.shj.kernels.memory import address_of, line_of
+from ivjoin.shj.kernels.push.sum_kernels import read_least
 from ivjoin.shj.registers import NAN_ORDINAL
 from ivjoin.shj.store.rows.ring_room import row_bytes
 
@@ -163,6 +164,11 @@ def test_sums_are_as_the_machine_adds() -> None:
             np.testing.assert_array_equal(with_number(ordinals(x, FLOAT64), number), ordinals(x + number, FLOAT64))
 
 
+@compiled(VOID(IN1, I8, IO1, I8))
+def _least_of(bounds: Any, bits: Any, out: Any, cell: Any) -> None:
+    read_least(line_of(bounds), 0, bits, bounds.shape[0], line_of(out), cell)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [w for w in NUMBERS if np.isfinite(w)])
 def test_the_least_double_that_comes_to_a_bound(number: float) -> None:
@@ -172,7 +178,7 @@ def test_the_least_double_that_comes_to_a_bound(number: float) -> None:
     bounds = ordinals(x, FLOAT64)
     bounds = np.concatenate([bounds, bounds + 1, bounds - 1, with_number(bounds, number), [-(2**63), 2**63 - 1]])
     out = np.empty(len(bounds), dtype=np.int64)
-    least_of(bounds, int(np.float64(number).view(np.int64)), out, address_of(cell))
+    _least_of(bounds, int(np.float64(number).view(np.int64)), out, address_of(cell))
     inner = (out > -(2**63)) & (out < 2**63 - 1)
     assert (with_number(out[inner], number) >= bounds[inner]).all()
     before = out[inner] - 1

@@ -61,7 +61,7 @@ def look_beyond(core: Core, p: int, batch: pa.RecordBatch) -> None:
     """Raise if the residual overflows for a pair that the bands alone would refuse."""
     state, store = core.state, core.stores[1 - p]
     n, room = state.get("n"), state.pairs
-    rows, ids, cell = np.empty(room, np.int64), np.empty(room, np.int64), np.zeros(4, np.int64)
+    rows, places, cell = np.empty(room, np.int64), np.empty(room, np.int64), np.zeros(4, np.int64)
     scratch = np.empty(n + 1, np.int64)
     nodes = list(core.plan.separation.residual)
     values = state["values"]
@@ -70,13 +70,9 @@ def look_beyond(core: Core, p: int, batch: pa.RecordBatch) -> None:
             continue
         cell[:] = 0, -2, 0, 0
         while cell[0] < n:
-            count = probe_kernels.probe(
-                state["key_ids"][:n], state["values"], table.terms, table.n_primary, store.ordered,
-                core.keys.slots, store.rows, store.links, store.lo, store.offset, state["matched"],
-                index_kernels.PAIRS, cell, rows, ids, scratch,
-            )
+            count = probe_kernels.probe(state.at, p, table.terms, table.n_primary, cell, rows, places, scratch)
             if count:
-                holds(nodes, pair_columns(core, p, batch, rows[:count], store.places(ids[:count])), count)
+                holds(nodes, pair_columns(core, p, batch, rows[:count], places[:count]), count)
 
 
 def _can_meet(terms: list[list[int]], values: np.ndarray, extents: np.ndarray) -> bool:
@@ -116,31 +112,20 @@ def probe_runs(core: Core, p: int, batch: pa.RecordBatch) -> None:
     runs, (table, _) = store.runs, probes(core.plan, p)
     assert runs is not None
     led = table.led_by(runs.axis, runs.second)
-    n, side = int(r["n"]), state.sides[p]
-    cell = state["state"]
+    n, cell = int(r["n"]), state["state"]
     if int(r["node"]) == -2:
         cell[:] = int(r["steps"]), 0, -1, 0
-    decided = bool(side["decide"])
-    mode = index_kernels.PAIRS if decided else int(side["mode"])
     count = run_kernels.probe_runs(
-        state["key_ids"][:n], state["values"], led.terms, led.n_primary, led.n_second, runs.keys, runs.values,
-        runs.ids, runs.tops, runs.ends, runs.count, store.lo, store.rows, store.links, state["matched"], mode, cell,
-        state["pair_rows"], state["pair_places"], core.plan.checks[p].ravel(), state["absent"].ravel(),
-        _axes_with_nulls(core, p),
+        state.at, p, led.terms, led.n_primary, led.n_second, runs.keys, runs.values, runs.ids, runs.tops, runs.ends,
+        runs.count,
     )
-    state["pair_places"][:count] = store.places(state["pair_places"][:count])
     done = cell[0] >= n
     # The kernel continues while a row is left; the cell has its number.
     state.set(n_pairs=count, row=int(r["n_chosen"]) if done else 0, node=-1, probe_end=int(r["n_chosen"]))
     if not done and not int(r["n_chosen"]):
         raise AssertionError("a probe by sorted runs found pairs, but no row of the batch is to be probed")
-    if count and decided:
+    if count and state.side(p, "decide"):
         decide(core, p, batch)
-
-
-def _axes_with_nulls(core: Core, p: int) -> int:
-    absent = core.source_table(p)["has_absent"][: len(core.plan.sides[p].axes)]
-    return sum(1 << int(a) for a in np.flatnonzero(absent[: index_kernels.MOST_AXES]))
 
 
 def next_piece(core: Core, p: int) -> None:

@@ -10,11 +10,10 @@ import pyarrow as pa
 from ivjoin.expr.nodes import Node
 from ivjoin.operator.match.core import Core
 from ivjoin.operator.match.residual import holds
-from ivjoin.plan.cutting import shifted
+from ivjoin.plan.cutting import lies_within
 from ivjoin.plan.spec import SIDES
 from ivjoin.shj.arrow import Bytes, take
 from ivjoin.shj.kernels.output import byte_kernels
-from ivjoin.shj.registers import I64_MAX, I64_MIN
 from ivjoin.shj.store.rows.frozen import Taken
 
 __all__ = ["decider"]
@@ -67,16 +66,8 @@ def _same(own: Bytes, theirs: Bytes, who: np.ndarray) -> np.ndarray | None:
 
 
 def _within(terms: list[list[int]], values: np.ndarray, who: np.ndarray, taken: Taken) -> np.ndarray:
-    """Return bool[n]: whether values lie in [probe + low, probe + high] of every band, computed without overflow."""
+    """Return bool[n]: whether rows satisfy every band."""
     good = np.ones(len(who), dtype=bool)
     for probe, own, low, high in terms:
-        p, v = values[probe].take(who), taken.axis(own)
-        if low != I64_MIN:
-            good &= v >= shifted(p, low)
-            if low > 0:
-                good &= p <= I64_MAX - low
-        if high != I64_MAX:
-            good &= v <= shifted(p, high)
-            if high < 0:
-                good &= p >= I64_MIN - high
+        good &= lies_within(taken.axis(own), values[probe].take(who), low, high)
     return good

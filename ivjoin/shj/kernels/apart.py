@@ -1,7 +1,13 @@
-"""Compile kernels in another process of this interpreter.
+"""Compile kernels in another process of this interpreter: those without an object file for this processor.
 
-The compiler needs more than 100 MB, which a join with a memory limit does not have. The other process also runs without
-numba's own optimizer. If no process can be started, this process compiles.
+An installation compiles all kernels, so this runs after kernels were edited, or numba or the processor changed. Such a
+process must not compile by itself, for three reasons:
+
+- Compiling the push kernel leaves 360 MB in the process: a join with a memory limit would exceed it.
+- ``NUMBA_OPT=0``, without which LLVM optimizes the kernels twice, would also apply to the caller's own functions.
+- A session of Spark, and an installation, compile while they do something else, or in two processes at once.
+
+If no process can be started, this process compiles.
 """
 
 from __future__ import annotations

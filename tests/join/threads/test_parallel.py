@@ -14,7 +14,7 @@ from drivers.sliced import BAND, all_ended, at_work, both, rows_of, side
 from ivjoin import EvaluationError, IvjoinError, LateRowError, band_join, explain
 from ivjoin.operator.match import whole
 from ivjoin.plan.cache import planned
-from ivjoin.plan.cutting import Cut, cut_of, shifted
+from ivjoin.plan.cutting import Cut, cut_of
 from ivjoin.stream import workers
 from ivjoin.stream.threads import slices
 from ivjoin.stream.threads.pieces import Piece
@@ -228,13 +228,6 @@ def test_joins_without_slices_explain_why_and_use_one_thread() -> None:
 def test_bad_numbers_of_threads(threads: Any) -> None:
     with pytest.raises(IvjoinError, match="threads is "):
         band_join(side(1, 10), side(1, 10), on="k", threads=threads)
-
-
-def test_shifts_stay_within_int64() -> None:
-    ends = [-(2**63), -(2**63) + 1, -1, 0, 1, 2**63 - 2, 2**63 - 1]
-    for by in (*ends, -(2**63) - 5, 2**63 + 5):
-        got = shifted(np.array(ends), by)
-        assert got.tolist() == [min(max(x + by, -(2**63)), 2**63 - 1) for x in ends]
 
 
 def test_waiting_rows_are_not_scanned_for_each_batch(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ pytestmark = [
 ]
 
 ROOM = "ivjoin.shj.kernels"
-MODULE, NAME = f"{ROOM}.push.sum_kernels", "sum_kernels.least_of"
+MODULE, NAME = f"{ROOM}.push.ring_kernels", "ring_kernels.move"
 
 
 @pytest.fixture

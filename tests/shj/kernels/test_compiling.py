@@ -284,7 +284,7 @@ def test_bounds_are_checked_by_numba(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("folder")
 def test_a_module_is_on_disk_when_all_its_kernels_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    name = "ivjoin.shj.kernels.push.sum_kernels"
+    name = "ivjoin.shj.kernels.push.ring_kernels"
     assert not compiling.is_on_disk(name)
     assert name in everything.missing()
     compiling.compile_all(name)

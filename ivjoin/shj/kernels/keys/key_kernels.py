@@ -11,7 +11,7 @@ from ivjoin.shj.kernels.records import operator_at
 __all__ = [
     "CROWDED", "KEY_WORD", "MANY_ROWS", "SOME_KEYS", "SOME_PLACES", "SOME_ROOM", "fill_table", "has_key_room",
     "has_spare_room", "intern_ints", "intern_rows", "is_free", "key_room", "mix", "name_rows", "new_id",
-    "regrow_ints", "rehash_ints", "take_back", "take_back_ids",
+    "regrow_ints", "rehash_ints", "spread", "take_back", "take_back_ids",
 ]  # fmt: skip
 
 KEY_WORD = 3  # word of a key's slots: the key, if it is a word
@@ -47,7 +47,7 @@ def _shift(mask):
 
 
 @inner
-def _spread(x, shift):
+def spread(x, shift):
     # Fibonacci hashing (Knuth, The Art of Computer Programming 3, 6.4), after folding in the upper half.
     h = np.uint64(x)
     h ^= h >> np.uint64(32)
@@ -62,7 +62,7 @@ def _place(key, mask, shift, stirred):
     Fibonacci hashing spreads consecutive keys evenly, but keys at certain distances collide often. A table with many
     collisions becomes ``stirred``: ``mix`` then spreads all keys as at random.
     """
-    return mix(key) & mask if stirred else _spread(key, shift)
+    return mix(key) & mask if stirred else spread(key, shift)
 
 
 @inner
@@ -110,7 +110,7 @@ def intern_rows(op, keys, begin, n, usable, some, out, places, values, stride, w
     else:
         shift = _shift(mask)
         for i in range(begin, n):
-            places[i] = _spread(keys[i], shift)
+            places[i] = spread(keys[i], shift)
     passed = 0
     n_ids, n_free, free = op.n_ids, op.n_free, op.free
     room = key_room(n_ids, n_free, op.slots_size, mask + 1)

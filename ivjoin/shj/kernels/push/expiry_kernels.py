@@ -11,6 +11,7 @@ import numpy as np
 
 from ivjoin.shj.kernels.compiling import I8, VOID, compiled, inner
 from ivjoin.shj.kernels.memory import at_i32, at_i64
+from ivjoin.shj.kernels.push.band_kernels import beyond
 from ivjoin.shj.kernels.push.index_kernels import FIRST_AXIS, FLAGS, LIVE, MATCHED, absence, index_of, unlink_one
 from ivjoin.shj.kernels.push.sum_kernels import bounds_of_sums
 from ivjoin.shj.kernels.records import bound_at, expiry_at, operator_at, side_at, term_at, tracker_at
@@ -141,12 +142,12 @@ def bounds_of(side, other, a):
             return False
         d = term.low
         if d != I64_MIN and least > term.least:
-            if (d > 0 and least > I64_MAX - d) or (d < 0 and least < I64_MIN - d):
+            if beyond(least, d) != 0:
                 return False
             low = max(low, least + d)
         d = term.high
         if d != I64_MAX and most < term.most:
-            if (d > 0 and most > I64_MAX - d) or (d < 0 and most < I64_MIN - d):
+            if beyond(most, d) != 0:
                 return False
             high = min(high, most + d)
     b = bound_at(other.bounds, a)

@@ -187,7 +187,6 @@ def _take_in(op, p, side, other):
     op.row = 0
     op.node = -2
     op.steps = 0
-    op.missed = 0
     op.n_pairs = 0
     op.cursor = 0
     op.n_dead = 0

@@ -8,25 +8,20 @@ from ivjoin.shj import registers as at
 from ivjoin.shj.kernels.compiling import inner
 from ivjoin.shj.kernels.memory import at_i64, at_u8
 from ivjoin.shj.kernels.output.batch_memory import double_below, read_double, read_source
+from ivjoin.shj.kernels.push.band_kernels import add_saturating
 from ivjoin.shj.kernels.push.sum_kernels import read_least
 from ivjoin.shj.kernels.records import piece_at, source_at, tracker_at
 from ivjoin.shj.registers import I64_MAX, I64_MIN
 
-__all__ = ["below", "check_orders", "commit_orders", "settle_marks"]
-
-
-@inner
-def below(edge, slack, more):
-    """Return the least (turned) value that an order allows after ``edge``, its greatest value so far."""
-    edge = I64_MIN if edge < I64_MIN + slack else edge - slack
-    return I64_MIN if edge < I64_MIN + more else edge - more
+__all__ = ["check_orders", "commit_orders", "settle_marks"]
 
 
 @inner
 def _limit_after(op, t, edge):
+    """Return the least (turned) value that an order allows after ``edge``, its greatest value so far."""
     if t.is_float and t.slack != 0:
         return double_below(edge, t.slack, t.descending, op.state_at)
-    return below(edge, t.slack, t.more_slack)
+    return add_saturating(add_saturating(edge, -t.slack), -t.more_slack)
 
 
 @inner

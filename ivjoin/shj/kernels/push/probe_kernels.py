@@ -6,13 +6,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ivjoin.shj.kernels.compiling import I8, IN1, IN2, IO1, IO2_I4, IO_U8, compiled, inner
+from ivjoin.shj.kernels.compiling import I8, IN2, IO1, compiled, inner
 from ivjoin.shj.kernels.memory import at_i64, at_u8, line_of
 from ivjoin.shj.kernels.push import index_kernels as index
-from ivjoin.shj.kernels.records import source_at
+from ivjoin.shj.kernels.push.band_kernels import beyond, lies_within, window
+from ivjoin.shj.kernels.records import operator_at, side_at, source_at
 from ivjoin.shj.registers import I64_MAX, I64_MIN
 
-__all__ = ["Terms", "candidates", "lies_within", "others", "probe", "probe_rows", "terms_of", "verdict", "window"]
+__all__ = ["Terms", "candidates", "others", "probe", "probe_rows", "terms_of", "verdict"]
 
 
 class Terms(NamedTuple):
@@ -47,44 +48,6 @@ def terms_of(op, side):
         at_i64(op.values), at_u8(op.absent), op.room_rows, nulls, at_i64(side.bands), side.n_primary if some else 0,
         side.n_bands if some else 0, at_i64(side.checks), side.n_checks if some else 0,
     )
-
-
-@inner
-def window(axes, stride, bands, n_primary, i):
-    """Return the closed interval of the store's first axis that row i can match; (1, 0) if it lies outside int64."""
-    low = I64_MIN
-    high = I64_MAX
-    for b in range(n_primary):
-        v = axes[bands[4 * b] * stride + i]
-        d = bands[4 * b + 2]
-        if d != I64_MIN:
-            if d > 0 and v > I64_MAX - d:
-                return 1, 0
-            if not (d < 0 and v < I64_MIN - d) and v + d > low:
-                low = v + d
-        d = bands[4 * b + 3]
-        if d != I64_MAX:
-            if d < 0 and v < I64_MIN - d:
-                return 1, 0
-            if not (d > 0 and v > I64_MAX - d) and v + d < high:
-                high = v + d
-    return low, high
-
-
-@inner
-def lies_within(v, p, low, high):
-    """Return whether v is in [p + low, p + high], without overflow."""
-    if low != I64_MIN:
-        if low > 0 and p > I64_MAX - low:
-            return False
-        if not (low < 0 and p < I64_MIN - low) and v < p + low:
-            return False
-    if high != I64_MAX:
-        if high < 0 and p < I64_MIN - high:
-            return False
-        if not (high > 0 and p > I64_MAX - high) and v > p + high:
-            return False
-    return True
 
 
 @inner
@@ -187,7 +150,7 @@ def _stays_in_range(t, n):
     good = True
     for d in (bands[2], bands[3]):
         if d != I64_MIN and d != I64_MAX:
-            good &= (d <= 0 or most <= I64_MAX - d) and (d >= 0 or least >= I64_MIN - d)
+            good &= beyond(most, d) <= 0 and beyond(least, d) >= 0
     return good
 
 
@@ -306,37 +269,28 @@ def probe_rows(t, x, key_ids, chosen, n, matched, mode, state, out_probe, out_st
     return count
 
 
-@compiled(I8(IN1, IN2, IN2, I8, I8, IO2_I4, IN2, IO2_I4, I8, I8, IO_U8, I8, IO1, IO1, IO1, IO1))
-def probe(
-    key_ids, axes, bands, n_primary, ordered, slots, rows, links, lo, side, matched, mode, state, out_probe, out_store,
-    chosen,
-):
-    """Find the stored rows that match each probe row; return the number of pairs written.
+@compiled(I8(I8, I8, IN2, I8, IO1, IO1, IO1, IO1))
+def probe(operator, p, bands, n_primary, state, out_probe, out_store, chosen):
+    """Find the stored rows that each row of the batch on side p matches by these bands; return the number of pairs.
 
-    key_ids, axes : int64[n] (-1: matches nothing), int64[a, n]
-    bands : int64[b, 4], see ``Terms``
-    matched : uint8[n], set for probe rows with a match, if ``mode`` requests it
-    state : int64[4], probe row and node to continue with (node -2: begin the row); steps; rows that other bands refused
-    out_probe, out_store : int64[m], probe rows and ids of stored rows
+    bands : int64[b, 4], see ``Terms``; the first ``n_primary`` are on the store's first axis
+    state : int64[4], entry of ``chosen`` and node to continue with (node -2: begin the row), the number of rows at the
+    end; steps; rows that other bands refused
+    out_probe, out_store : int64[m], rows of the batch and places of stored rows
+    chosen : int64[n + 1], scratch
     """
-    n = key_ids.shape[0]
-    cap, width = rows.shape
-    x = index.Index(line_of(rows), line_of(links), line_of(slots), width, 2 * width, side, ordered, cap)
+    op = operator_at(operator, 0)
+    side = side_at(op.sides, p)
+    other = side_at(op.sides, 1 - p)
+    x = index.index_of(op, other, 1 - p)
+    key_ids = at_i64(op.key_ids)
     terms = line_of(bands)
-    t = Terms(line_of(axes), matched, axes.shape[1], 0, terms, n_primary, bands.shape[0], terms, 0)
-    left = candidates(t, x, key_ids, 0, n, I64_MIN, I64_MAX, 0, chosen)
-    # The caller may have excluded rows since the last call: continue with the same row, or with the next one.
-    row = state[0]
-    first = np.int64(0)
-    while first < left and chosen[first] < row:
-        first += 1
-    state[0] = first
-    if state[0] < left and chosen[state[0]] != row:
-        state[1] = -2
-    room = out_probe.shape[0]
-    count = probe_rows(t, x, key_ids, chosen, left, matched, mode, state, out_probe, out_store, room, -1)
-    state[0] = chosen[state[0]] if state[0] < left else n
-    turn = lo - lo % x.cap
-    for k in range(count):
-        out_store[k] += turn if out_store[k] + turn >= lo else turn + x.cap
+    whole = terms_of(op, side)
+    t = Terms(whole.axes, whole.absent, whole.stride, 0, terms, n_primary, bands.shape[0], whole.checks, 0)
+    left = candidates(t, x, key_ids, 0, op.n, I64_MIN, I64_MAX, 0, chosen)
+    count = probe_rows(
+        t, x, key_ids, chosen, left, at_u8(op.matched), index.PAIRS, state, out_probe, out_store, out_probe.shape[0], -1
+    )
+    if state[0] == left:
+        state[0] = op.n
     return count

@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
-from ivjoin.shj.kernels.compiling import I8, IN1, IN2, IN2_I4, IN_U8, IO1, IO2_I4, IO_U8, VOID, compiled, inner
-from ivjoin.shj.kernels.memory import line_of
+from ivjoin.shj.kernels.compiling import I8, IN1, IN2, IN2_I4, IO1, VOID, compiled, inner
+from ivjoin.shj.kernels.memory import at_i64, at_u8, line_of
 from ivjoin.shj.kernels.push import index_kernels as index
-from ivjoin.shj.kernels.push.probe_kernels import Terms, others, verdict, window
+from ivjoin.shj.kernels.push.band_kernels import window
+from ivjoin.shj.kernels.push.probe_kernels import Terms, others, terms_of, verdict
+from ivjoin.shj.kernels.records import operator_at, side_at
 from ivjoin.shj.registers import I64_MIN
 
 __all__ = ["merge_runs", "probe_runs", "top_run"]
 
 
 @inner
-def _is_live(rid, lo, turn, cap, links):
+def _is_live(rid, lo, turn, cap, links, stride):
     """Return whether a row is live; ``turn`` is the greatest id <= ``lo`` at place 0 of the ring."""
     if rid < lo:
         return False
     pos = rid - turn
-    return links[pos if pos < cap else pos - cap, index.FLAGS] & index.LIVE != 0
+    return links[(pos if pos < cap else pos - cap) * stride + index.FLAGS] & index.LIVE != 0
 
 
 @compiled(I8(IO1, IO1, IO1, I8, I8, I8, IN2_I4, I8, IO1, IO1, IO1))
 def merge_runs(keys, values, ids, a, b, c, links, lo, key_buffer, value_buffer, id_buffer):
     """Merge the sorted runs [a, b) and [b, c) in place, without dead rows; return the new end."""
-    cap = links.shape[0]
+    cap, stride = links.shape
+    flat = line_of(links)
     turn = lo - lo % cap
     n = 0
     for i in range(a, b):
-        if _is_live(ids[i], lo, turn, cap, links):
+        if _is_live(ids[i], lo, turn, cap, flat, stride):
             key_buffer[n] = keys[i]
             value_buffer[n] = values[i]
             id_buffer[n] = ids[i]
@@ -36,7 +39,7 @@ def merge_runs(keys, values, ids, a, b, c, links, lo, key_buffer, value_buffer, 
     j = b
     out = a
     while i < n or j < c:
-        if j < c and not _is_live(ids[j], lo, turn, cap, links):
+        if j < c and not _is_live(ids[j], lo, turn, cap, flat, stride):
             j += 1
             continue
         left = j >= c
@@ -69,29 +72,40 @@ def top_run(keys, ids, tops, a, b, rows, lo, column):
         tops[i] = top
 
 
-@compiled(
-    I8(IN1, IN2, IN2, I8, I8, IN1, IN1, IN1, IN1, IN1, I8, I8, IN2, IO2_I4, IO_U8, I8, IO1, IO1, IO1, IN1, IN_U8, I8)
-)
-def probe_runs(
-    key_ids, axes, bands, n_first, n_second, run_keys, run_values, run_ids, tops, ends, n_runs, lo, rows, links,
-    matched, mode, state, out_probe, out_store, checks, absent, nulls,
-):
-    """Do as ``probe`` over sorted runs: a binary search in each run, then a visit backwards through the window.
+@compiled(I8(I8, I8, IN2, I8, I8, IN1, IN1, IN1, IN1, IN1, I8))
+def probe_runs(operator, p, bands, n_first, n_second, run_keys, run_values, run_ids, tops, ends, n_runs):
+    """Do as ``probe_rows`` over sorted runs: a binary search in each run, then a visit backwards through the window.
 
-    The first ``n_first`` bands are on the axis that sorts the runs. The next ``n_second`` bound a second axis from
-    below; the visit ends where ``tops``, its running maximum, is lower (an interval tree stored as a list). ``state`` :
-    int64[3] has the probe row, the run, and the place in the run (-1: search for it).
+    The batch is on side p; its pairs are written to the operator's record. Its ``state_at`` has the row of the batch,
+    the run, and the place in the run to continue with (-1: search for it).
+
+    bands : int64[b, 4], see ``Terms``. The first ``n_first`` are on the axis that sorts the runs. The next ``n_second``
+    bound a second axis from below; the visit ends where ``tops``, its running maximum, is lower (an interval tree
+    stored as a list).
+    run_keys, run_values, run_ids, tops : int64[entries], run r ends before the entry ``ends[r]``; ends : int64[n_runs]
     """
-    cap = rows.shape[0]
-    turn = lo - lo % cap
-    n = key_ids.shape[0]
-    room = out_probe.shape[0]
+    op = operator_at(operator, 0)
+    side = side_at(op.sides, p)
+    other = side_at(op.sides, 1 - p)
+    x = index.index_of(op, other, 1 - p)
+    rows, links, width, stride, cap = x.rows, x.links, x.width, x.stride, x.cap
     terms = line_of(bands)
     second = terms[4 * n_first :]
+    whole = terms_of(op, side)
     t = Terms(
-        line_of(axes), absent, axes.shape[1], nulls, terms, n_first, bands.shape[0], checks, checks.shape[0]
+        whole.axes, whole.absent, whole.stride, whole.nulls, terms, n_first, bands.shape[0], whole.checks,
+        whole.n_checks,
     )
-    records = line_of(rows)
+    mode = index.PAIRS if side.decide else side.mode
+    key_ids = at_i64(op.key_ids)
+    matched = at_u8(op.matched)
+    out_probe = at_i64(op.pair_rows)
+    out_store = at_i64(op.pair_places)
+    room = op.room_pairs
+    state = at_i64(op.state_at)
+    n = op.n
+    lo = other.lo
+    turn = lo - lo % cap
     count = 0
     i = state[0]
     r = state[1]
@@ -122,17 +136,17 @@ def probe_runs(
                 if n_second > 0 and tops[at] < least:
                     break
                 rid = run_ids[at]
-                ok = _is_live(rid, lo, turn, cap, links)
+                ok = _is_live(rid, lo, turn, cap, links, stride)
                 pos = rid - turn if rid - turn < cap else rid - turn - cap
+                flags = pos * stride + index.FLAGS
                 if ok and n_first < t.n_bands:
-                    ok = others(t, i, records, pos * rows.shape[1])
-                if ok and mode & index.FIRST_STORE and links[pos, index.FLAGS] & index.MATCHED:
+                    ok = others(t, i, rows, pos * width)
+                if ok and mode & index.FIRST_STORE and links[flags] & index.MATCHED:
                     ok = False
                 found = i
                 if ok and t.n_checks > 0:
-                    missing = links[pos, index.FLAGS] >> index.FIRST_ABSENCE
-                    first = pos * rows.shape[1] + index.FIRST_AXIS
-                    end = verdict(t, i, records, first, 1, missing)
+                    missing = links[flags] >> index.FIRST_ABSENCE
+                    end = verdict(t, i, rows, pos * width + index.FIRST_AXIS, 1, missing)
                     ok = end != index.FALSE
                     found = ~i if end == index.ASK else i
                 if ok:
@@ -143,10 +157,10 @@ def probe_runs(
                             state[2] = at
                             return count
                         out_probe[count] = found
-                        out_store[count] = rid
+                        out_store[count] = pos
                         count += 1
                     if mode & index.MARK_STORE:
-                        links[pos, index.FLAGS] |= index.MATCHED
+                        links[flags] |= index.MATCHED
                     if mode & index.MARK_PROBE:
                         matched[i] = 1
                     if mode & index.FIRST_PROBE:

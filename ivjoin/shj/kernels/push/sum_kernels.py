@@ -6,12 +6,13 @@ import numpy as np
 
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels import memory as mem
-from ivjoin.shj.kernels.compiling import I8, IN1, IO1, VOID, compiled, inner
+from ivjoin.shj.kernels.compiling import inner
 from ivjoin.shj.kernels.output.batch_memory import bits_of_double, float_ordinal
+from ivjoin.shj.kernels.push.band_kernels import add_saturating
 from ivjoin.shj.kernels.records import bound_at, sum_at
 from ivjoin.shj.registers import I64_MAX, I64_MIN
 
-__all__ = ["bounds_of_sums", "least_of", "read_least"]
+__all__ = ["bounds_of_sums", "read_least"]
 
 _TOP_BIT = -(2**63)
 _INFINITY = at.NAN_ORDINAL - 1
@@ -68,18 +69,7 @@ def read_least(values, offset, bits, n, out, cell):
     mem.at_i64(cell)[0] = bits
     number = mem.at_f64(cell)[0]
     for i in range(n):
-        v = values[i]
-        if offset > 0:
-            v = v + offset if v <= I64_MAX - offset else np.int64(I64_MAX)
-        else:
-            v = v + offset if v >= I64_MIN - offset else np.int64(I64_MIN)
-        out[i] = _least_with(v, number, cell)
-
-
-@compiled(VOID(IN1, I8, IO1, I8))
-def least_of(bounds, bits, out, cell):
-    """Do as ``read_least`` over arrays : int64[n], without an offset."""
-    read_least(mem.line_of(bounds), 0, bits, bounds.shape[0], mem.line_of(out), cell)
+        out[i] = _least_with(add_saturating(values[i], offset), number, cell)
 
 
 @inner

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ivjoin.shj.kernels.compiling import inner
+from ivjoin.shj.kernels.push.band_kernels import beyond
 from ivjoin.shj.registers import I64_MAX, I64_MIN
 
 __all__ = ["FALLS", "LOOKS", "RISES", "course", "fill", "places", "turned"]
@@ -116,10 +117,9 @@ def _places_apart(values, m, probes, n, by, closed, out):
     """Count them where sums may leave int64."""
     for i in range(n):
         v = probes[i]
-        if by > 0 and v > I64_MAX - by:
-            out[i] = m
-        elif by < 0 and v < I64_MIN - by:
-            out[i] = 0
+        leaves = beyond(v, by)
+        if leaves != 0:
+            out[i] = m if leaves > 0 else 0
         elif not closed:
             out[i] = _below(values, m, v + by)
         elif v + by == I64_MAX:
@@ -145,7 +145,7 @@ def places(values, m, probes, n, rises, by, closed, out):
             _places_apart(values, m, probes, n, by, closed, out)
             return
         far = by + 1
-    if (far > 0 and most > I64_MAX - far) or (far < 0 and least < I64_MIN - far):
+    if beyond(most, far) > 0 or beyond(least, far) < 0:
         _places_apart(values, m, probes, n, by, closed, out)
     elif rises:
         _places_in_step(values, m, probes, n, far, out)

@@ -11,16 +11,16 @@ from __future__ import annotations
 import numpy as np
 
 from ivjoin.shj.kernels.compiling import inner
+from ivjoin.shj.kernels.keys.key_kernels import spread
+from ivjoin.shj.kernels.push.band_kernels import lies_within
 from ivjoin.shj.kernels.push.index_kernels import ASK, MOST_AXES, TRUE
-from ivjoin.shj.kernels.push.probe_kernels import lies_within, verdict
+from ivjoin.shj.kernels.push.probe_kernels import verdict
 from ivjoin.shj.kernels.slices.place_kernels import LOOKS
 
 __all__ = [
     "group_places", "mark", "meet", "meet_all", "meets_any", "named", "narrow", "passing", "start_of",
     "with_alone",
 ]
-
-SPREAD = np.uint64(0x9E3779B97F4A7C15)  # Fibonacci hashing (Knuth 3, 6.4)
 
 
 @inner
@@ -43,9 +43,7 @@ def named(keys, usable, some, n, table, mask, shift, words, n_ids, grows, ids):
             ids[i] = -1
             continue
         key = keys[i]
-        h = np.uint64(key)
-        h ^= h >> np.uint64(32)
-        j = np.int64((h * SPREAD) >> np.uint64(shift))
+        j = spread(key, np.uint64(shift))
         while True:
             e = np.int64(table[j])
             if e == 0:

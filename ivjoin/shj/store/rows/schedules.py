@@ -13,7 +13,7 @@ from ivjoin.shj.kernels.push import expiry_kernels
 from ivjoin.shj.kernels.push.upkeep_kernels import SOME_ENTRIES
 from ivjoin.shj.registers import EXPIRY
 from ivjoin.shj.store.account import Account
-from ivjoin.shj.store.disk.backing import fresh, in_memory
+from ivjoin.shj.store.disk.backing import in_memory, resized
 
 __all__ = ["Schedules"]
 
@@ -127,10 +127,8 @@ class Schedules:
     def _room(self, axis: int, falling: int, room: int) -> None:
         d = self.table[axis, falling]
         old = self._heaps.get((axis, falling))
-        heap = np.empty((room, 2), dtype=np.int64) if old is None else fresh(old, (room, 2))
-        if old is not None:
-            size = min(int(d["size"]), room)
-            heap[:size] = old[:size]
+        used = min(int(d["size"]), room)
+        heap = np.empty((room, 2), dtype=np.int64) if old is None else resized(old, room, used)
         self._heaps[axis, falling] = heap
         d["heap"], d["room"] = address(heap), room
 

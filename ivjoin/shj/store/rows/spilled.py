@@ -93,8 +93,7 @@ class Records:
                 field[:, 0], field[:, 1] = piece.offsets[:-1] + (log.top - low), np.diff(piece.offsets)
                 log.append(piece.buffer[low:high])
             elif pa.types.is_boolean(array.type):
-                bits = np.frombuffer(array.buffers()[1], dtype=np.uint8)
-                field[:] = np.unpackbits(bits, count=array.offset + n, bitorder="little")[array.offset :]
+                field[:] = arrow.truths(array)
             elif width:
                 field[:] = arrow.fixed_view(array, width)
             if array.null_count:
@@ -139,9 +138,7 @@ class Records:
             return text_array(t, Bytes(offsets, out), valid)
         if not pa.types.is_boolean(t):
             return arrow.fixed_array(values, valid, t)
-        nulls = 0 if valid is None else len(valid) - int(np.count_nonzero(valid))
-        validity = None if valid is None else arrow.bitmap(valid)
-        return pa.Array.from_buffers(t, len(values), [validity, arrow.bitmap(values)], nulls)
+        return arrow.over_buffers(t, len(values), valid, arrow.bitmap(values))
 
     def _valid_of(self, records: np.ndarray, i: int) -> np.ndarray | None:
         if not self._nulls[i]:

@@ -155,16 +155,8 @@ class BoolColumn(RingColumn):
         self.record["starts"], self.record["valid"] = address(self._ring), 0 if ring is None else address(ring)
 
     def append(self, array: pa.Array, first: int) -> None:
-        n = len(array)
-        buf = array.buffers()[1]
-        if n:
-            bits = np.frombuffer(buf, dtype=np.uint8)
-            values = np.unpackbits(bits, count=array.offset + n, bitorder="little")[array.offset :]
-            put(self._ring, first, values.view(bool))
-        self.valid.put(first, arrow.validity(array), n, len(self._ring))
+        put(self._ring, first, arrow.truths(array))
+        self.valid.put(first, arrow.validity(array), len(array), len(self._ring))
 
     def gather(self, ids: np.ndarray, places: np.ndarray) -> pa.Array:
-        valid = self.valid.at(places)
-        nulls = 0 if valid is None else len(valid) - int(np.count_nonzero(valid))
-        validity = None if valid is None else arrow.bitmap(valid)
-        return pa.Array.from_buffers(self.type, len(places), [validity, arrow.bitmap(self._ring[places])], nulls)
+        return arrow.over_buffers(self.type, len(places), self.valid.at(places), arrow.bitmap(self._ring[places]))

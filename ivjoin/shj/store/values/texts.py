@@ -194,9 +194,7 @@ def text_array(t: pa.DataType, text: Bytes, valid: np.ndarray | None) -> pa.Arra
         if offsets[-1] > 2**31 - 1:
             raise too_much_text(int(offsets[-1]), t)
         offsets = offsets.astype(np.int32)
-    nulls = 0 if valid is None else n - int(np.count_nonzero(valid))
-    validity = None if valid is None else arrow.bitmap(valid)
-    return pa.Array.from_buffers(t, n, [validity, pa.py_buffer(offsets), pa.py_buffer(text.buffer)], nulls)
+    return arrow.over_buffers(t, n, valid, pa.py_buffer(offsets), pa.py_buffer(text.buffer))
 
 
 def too_much_text(size: int, t: pa.DataType) -> CapacityError:
