@@ -12,6 +12,7 @@ from ivjoin.expr.nodes import Node, make
 from ivjoin.expr.timezones import refuse_mixed
 from ivjoin.expr.types import (
     DATE,
+    DAY,
     FLOAT64,
     INT32,
     INT64,
@@ -25,8 +26,6 @@ from ivjoin.expr.types import (
 )
 
 __all__ = ["add", "days_apart", "div", "duration_of_days", "intdiv", "is_day_count", "mod", "mul", "neg", "pmod", "sub"]
-
-_DAY_SECONDS = 86_400
 
 
 def add(a: Node, b: Node, zone: str = "UTC") -> Node:
@@ -164,7 +163,7 @@ def _month_count(b: Node, sign: int) -> Node:
 def _whole_days(b: Node) -> int | None:
     if not is_literal(b) or b.params[0] is None:
         return None
-    days, rest = divmod(b.params[0], _DAY_SECONDS * TICKS_PER_SECOND[b.type.unit])
+    days, rest = divmod(b.params[0], DAY * TICKS_PER_SECOND[b.type.unit])
     return days if rest == 0 and abs(days) < 1 << 31 else None
 
 
@@ -199,7 +198,7 @@ def is_day_count(x: Node) -> bool:
 
 
 def duration_of_days(x: Node) -> Node:
-    return mul(literal(_DAY_SECONDS * 1_000_000, duration("us")), x)
+    return mul(literal(DAY * 1_000_000, duration("us")), x)
 
 
 def mul(a: Node, b: Node) -> Node:

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from ivjoin.expr.nodes import is_met
-from ivjoin.expr.types import TICKS_PER_SECOND, Type
+from ivjoin.expr.types import DAY, TICKS_PER_SECOND, Type
 from ivjoin.functions.rules.domain import NAN, NULL
 from ivjoin.functions.rules.rule import Place, Rule, same, strict_unary
-from ivjoin.functions.rules.rules_time import DAY, clock, stepwise
+from ivjoin.functions.rules.rules_time import clock, stepwise
 from ivjoin.functions.rules.state import State
 from ivjoin.functions.rules.zones import clock_of
 from ivjoin.interval import truth

@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ivjoin.expr.kernels.calendar import DATE_UNITS, LOCAL_UNITS, trunc_width
 from ivjoin.expr.nodes import Node
-from ivjoin.expr.types import TICKS_PER_SECOND
+from ivjoin.expr.types import DAY, TICKS_PER_SECOND
 from ivjoin.functions.rules.rule import Maker, Pair, Place, Rule, same, strict_binary, strict_unary
 from ivjoin.functions.rules.rules_integer import add, sub
 from ivjoin.functions.rules.zones import Clock, clock_of
 from ivjoin.interval.machine import integers as m
 from ivjoin.interval.machine.bisection import first_true, last_true
 from ivjoin.interval.machine.calendar import (
-    days_from_civil,
+    first_day,
     months_later,
     shifted,
     shifted_rev1,
@@ -26,12 +27,11 @@ from ivjoin.interval.machine.calendar import (
 )
 
 __all__ = [
-    "DAY", "add_months", "bucketed", "clock", "date_trunc", "extract", "first_day", "scaled", "since_epoch", "stepwise",
-    "sum_", "trunc_date",
+    "add_months", "bucketed", "clock", "date_trunc", "extract", "scaled", "since_epoch", "stepwise", "sum_",
+    "trunc_date",
 ]  # fmt: skip
 
 Step = Callable[[int], int]
-DAY = 86_400
 
 
 def stepwise(p: Place, low: Step, high: Step, near: Step | None = None) -> Rule:
@@ -226,24 +226,6 @@ def _shifts(node: Node) -> tuple[Callable[[int, int], int], Callable[[int, int],
 # Truncation
 
 
-def first_day(unit: str) -> Step:
-    """Return the first day of the week, month, quarter or year of a day."""
-    if unit == "week":
-        return lambda days: days - (days + 3) % 7
-
-    def first(days: int) -> int:
-        year, month, _ = year_month_day(days)
-        if unit != "month":
-            month = 1 if unit == "year" else month - (month - 1) % 3
-        return days_from_civil(year, month, 1)
-
-    return first
-
-
-_LOCAL_UNITS = {"minute": 60, "hour": 3600, "day": DAY}
-_TICK_UNITS = {"second": 1, "millisecond": 1_000, "microsecond": 1_000_000}
-
-
 def trunc_date(p: Place) -> Rule:
     first = first_day(p.node.params[0])
     return stepwise(p, first, first, lambda z: z)
@@ -253,16 +235,16 @@ def date_trunc(p: Place) -> Rule | None:
     node = p.node
     unit, per = node.params[0], TICKS_PER_SECOND[node.type.unit]
     c = clock(node, 1)
-    if unit in _TICK_UNITS or (unit in _LOCAL_UNITS and c.fixed is not None and c.fixed % _LOCAL_UNITS[unit] == 0):
-        width = per // _TICK_UNITS[unit] if unit in _TICK_UNITS else per * _LOCAL_UNITS[unit]
+    width = trunc_width(unit, per, c.fixed)
+    if width is not None:
         return same(p) if width <= 1 else bucketed(p, width)
-    if unit in _LOCAL_UNITS:
-        seconds = _LOCAL_UNITS[unit]
+    if unit in LOCAL_UNITS:
+        seconds = LOCAL_UNITS[unit]
 
         def trunc(local: int) -> int:
             return local // seconds * seconds
 
-    elif unit in ("week", "month", "quarter", "year"):
+    elif unit in DATE_UNITS:
         first = first_day(unit)
 
         def trunc(local: int) -> int:

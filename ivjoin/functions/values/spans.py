@@ -13,7 +13,7 @@ from ivjoin.expr.build.arith import intdiv, sub
 from ivjoin.expr.build.casting import cast
 from ivjoin.expr.build.chrono import unit_named
 from ivjoin.expr.build.strings import constant_text
-from ivjoin.expr.kernels.calendar import civil, split
+from ivjoin.expr.kernels.calendar import split
 from ivjoin.expr.kernels.cells import Consts, Kernel, checked, of_values
 from ivjoin.expr.kernels.integers import mul_wrapped
 from ivjoin.expr.kernels.times import as_dates
@@ -21,14 +21,14 @@ from ivjoin.expr.kernels.zones import zone_of
 from ivjoin.expr.literals import is_literal, literal
 from ivjoin.expr.nodes import Node, make
 from ivjoin.expr.timezones import refuse_mixed
-from ivjoin.expr.types import DATE, FLOAT64, INT64, TICKS_PER_SECOND, finer_unit, timestamp
+from ivjoin.expr.types import DATE, DAY, FLOAT64, INT64, TICKS_PER_SECOND, finer_unit, timestamp
 from ivjoin.functions.records import direction, linear
 from ivjoin.functions.records.direction import Direction
 from ivjoin.functions.records.record import NOT_LINEAR, Absent, Call, Meaning, Operator, call
 from ivjoin.functions.records.writing import Arg, called, written_call
 from ivjoin.functions.rules.domain import Dom
 from ivjoin.functions.rules.rule import Maker, Pair, Place, Rule, strict_binary, strict_unary
-from ivjoin.functions.rules.rules_time import DAY, clock, stepwise
+from ivjoin.functions.rules.rules_time import clock, stepwise
 from ivjoin.functions.rules.zones import clock_of
 from ivjoin.interval.machine import integers as m
 from ivjoin.interval.machine.bisection import first_true, last_true
@@ -123,7 +123,7 @@ def _months_apart(node: Node, _: Consts) -> Kernel:
         d1, d2 = x // day, y // day
         t1, t2 = x - d1 * day, y - d2 * day
         d2 = d2 - ((d2 > d1) & (t2 < t1)) + ((d2 < d1) & (t2 > t1))
-        (y1, m1, n1), (y2, m2, n2) = civil(d1), civil(d2)
+        (y1, m1, n1), (y2, m2, n2) = year_month_day(d1), year_month_day(d2)
         days = ((y2 - y1) * 12 + m2 - m1) * 32 + n2 - n1
         return np.where(days < 0, -(-days // 32), days // 32)
 
@@ -211,8 +211,8 @@ def _months_between(node: Node, _: Consts) -> Kernel:
     def parts(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         seconds, _ = split(x, per)
         days = zone.local(seconds) // DAY
-        year, month, day = civil(days)
-        following = civil(days + 1)[2] == 1
+        year, month, day = year_month_day(days)
+        following = year_month_day(days + 1)[2] == 1
         return year * 12 + month, day, following, seconds - zone.instants(days * DAY)
 
     def between(x: np.ndarray, y: np.ndarray) -> np.ndarray:
