@@ -11,20 +11,14 @@ from typing import Any
 
 from ivjoin.expr.kernels.calendar import DATE_UNITS, LOCAL_UNITS, trunc_width
 from ivjoin.expr.nodes import Node
-from ivjoin.expr.types import DAY, TICKS_PER_SECOND
-from ivjoin.functions.rules.rule import Maker, Pair, Place, Rule, same, strict_binary, strict_unary
+from ivjoin.expr.types import DAY, MONTHS, TICKS_PER_SECOND
+from ivjoin.functions.rules.rule import Maker, Pair, Place, Rule, of_binary, same, strict_binary, strict_unary
 from ivjoin.functions.rules.rules_integer import add, sub
 from ivjoin.functions.rules.zones import Clock, clock_of
 from ivjoin.interval.machine import integers as m
 from ivjoin.interval.machine.bisection import first_true, last_true
-from ivjoin.interval.machine.calendar import (
-    first_day,
-    months_later,
-    shifted,
-    shifted_rev1,
-    shifted_rev2,
-    year_month_day,
-)
+from ivjoin.interval.machine.calendar import first_day, months_later, year_month_day
+from ivjoin.interval.typed import operators
 
 __all__ = [
     "add_months", "bucketed", "clock", "date_trunc", "extract", "scaled", "since_epoch", "stepwise", "sum_",
@@ -169,13 +163,8 @@ def _roughly_moved(p: Place, sign: int, slack: int) -> Rule:
 
 def add_months(p: Place) -> Rule | None:
     t = p.node.type
-    limits = t.limits
     if t.kind == "date" or clock(p.node, 0).fixed == 0:
-        day = 1 if t.kind == "date" else DAY * TICKS_PER_SECOND[t.unit]
-        return strict_binary(
-            p, lambda a, b: shifted(a, b, day), lambda z, b, a: shifted_rev1(z, b, a, day),
-            lambda z, a, b: shifted_rev2(z, a, b, day), limits,
-        )  # fmt: skip
+        return of_binary(p, operators.outer("add", t, MONTHS))
     low, high = _shifts(p.node)
 
     def up(a: Pair, b: Pair) -> Pair:
@@ -191,7 +180,7 @@ def add_months(p: Place) -> Rule | None:
         lo = first_true(lambda n: high(a[1], n) >= z[0], b[0], b[1])
         return (lo, last_true(lambda n: low(a[0], n) <= z[1], lo, b[1])) if lo <= b[1] else m.EMPTY
 
-    return strict_binary(p, up, back_a, back_b, limits)
+    return strict_binary(p, up, back_a, back_b, t.limits)
 
 
 def _near(t: Any, z: int, months: int) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ivjoin.interval.machine.bisection import first_true, last_true
-from ivjoin.interval.machine.pairs import EMPTY, Pair, hull, meet
+from ivjoin.interval.machine.pairs import EMPTY, Pair, hull, meet, shaved
 
 __all__ = [
     "days_from_civil", "first_day", "months_later", "shifted", "shifted_rev1", "shifted_rev2", "year_month_day",
@@ -153,14 +153,4 @@ def shifted_rev2(z: Pair, a: Pair, x: Pair, day: int = 1) -> Pair:
     """Return the members of ``x``, months, that move some member of ``a`` into ``z``."""
     lo = first_true(lambda n: shifted(a, (n, n), day)[1] >= z[0], x[0], x[1])
     hi = last_true(lambda n: shifted(a, (n, n), day)[0] <= z[1], x[0], x[1])
-    for _ in range(_WALK):
-        if lo > hi:
-            return EMPTY
-        if shifted_rev1(z, (lo, lo), a, day) != EMPTY:
-            break
-        lo += 1
-    for _ in range(_WALK):
-        if shifted_rev1(z, (hi, hi), a, day) != EMPTY:
-            break
-        hi -= 1
-    return (lo, hi) if lo <= hi else EMPTY
+    return shaved((lo, hi), lambda n: shifted_rev1(z, (n, n), a, day) != EMPTY, _WALK)

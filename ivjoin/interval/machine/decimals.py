@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ivjoin.interval.machine import integers as m
-from ivjoin.interval.machine.pairs import EMPTY, Pair, hull, meet
+from ivjoin.interval.machine.pairs import EMPTY, Pair, hull, is_empty, meet, shaved
 
 __all__ = [
     "divided", "half_up", "product", "product_rev", "quotient", "quotient_rev1", "quotient_rev2", "rounded",
@@ -143,13 +143,7 @@ def _multipliers(t: Pair, n: Pair, lo: int, hi: int) -> Pair:
 
 def _ended(out: Pair, results: Callable[[Pair], Pair], z: Pair) -> Pair:
     """Return a bound without the one or two values at its ends that the second rounding moves off the target."""
-    lo, hi = out
-    for _ in range(3):
-        if lo <= hi and meet(results((lo, lo)), z) == EMPTY:
-            lo += 1
-        if lo <= hi and meet(results((hi, hi)), z) == EMPTY:
-            hi -= 1
-    return (lo, hi) if lo <= hi else EMPTY
+    return shaved(out, lambda v: not is_empty(meet(results((v, v)), z)), 3)
 
 
 def _factors(lift: int) -> Pair:

@@ -247,10 +247,15 @@ def _moduli(z: Pair, a: Pair, b: Pair) -> Pair:
     if meet(a, z) == EMPTY:
         # No dividend is its own remainder, so it contains the divisor at least once in addition to the remainder.
         hi = min(hi, max(-a[0], a[1]) - (least - 1))
+    return _tried(lo, hi, lambda k: meet(mod(a, (k, k)), z) != EMPTY)
+
+
+def _tried(lo: int, hi: int, reached: Callable[[int], bool]) -> Pair:
+    """Return a pair without the divisors at its ends that a test refutes, a few in all."""
     tries = _FEW
-    while lo <= hi and tries and meet(mod(a, (lo, lo)), z) == EMPTY:
+    while lo <= hi and tries and not reached(lo):
         lo, tries = lo + 1, tries - 1
-    while lo <= hi and tries and meet(mod(a, (hi, hi)), z) == EMPTY:
+    while lo <= hi and tries and not reached(hi):
         hi, tries = hi - 1, tries - 1
     return (lo, hi) if lo <= hi else EMPTY
 
@@ -298,12 +303,8 @@ def pmod_rev_divisor(z: Pair, a: Pair, x: Pair) -> Pair:
     """Return the members of ``x``, the divisor, with ``pmod(a, x)`` in ``z``."""
     out = EMPTY
     if x[1] > 0 and z[1] >= 0:
-        lo, hi, tries = max(x[0], 1, z[0] + 1), min(x[1], _largest_modulus(z, a)), _FEW
-        while lo <= hi and tries and meet(_floor_remainders(a, lo, lo), z) == EMPTY:
-            lo, tries = lo + 1, tries - 1
-        while lo <= hi and tries and meet(_floor_remainders(a, hi, hi), z) == EMPTY:
-            hi, tries = hi - 1, tries - 1
-        out = (lo, hi) if lo <= hi else EMPTY
+        lo, hi = max(x[0], 1, z[0] + 1), min(x[1], _largest_modulus(z, a))
+        out = _tried(lo, hi, lambda k: meet(_floor_remainders(a, k, k), z) != EMPTY)
     if x[0] < 0:
         out = hull(out, neg(_moduli(z, a, (max(-x[1], 1), -x[0]))))
     return out

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-__all__ = ["EMPTY", "Pair", "hull", "is_empty", "meet", "neg"]
+__all__ = ["EMPTY", "Pair", "hull", "is_empty", "meet", "neg", "shaved"]
 
 Pair = tuple[Any, Any]
 EMPTY: Pair = (1, 0)
@@ -33,3 +34,24 @@ def meet(a: Pair, b: Pair) -> Pair:
 def neg(a: Pair) -> Pair:
     """Return the negatives."""
     return (-a[1], -a[0]) if a[0] <= a[1] else EMPTY
+
+
+def shaved(
+    out: Pair, reached: Callable[[Any], bool], tries: int,
+    up: Callable[[Any], Any] = lambda v: v + 1, down: Callable[[Any], Any] = lambda v: v - 1,
+) -> Pair:  # fmt: skip
+    """Return a pair without the values at its ends that a test refutes, up to ``tries`` at each end."""
+    lo, hi = out
+    for _ in range(tries):
+        if lo > hi or reached(lo):
+            break
+        if lo == hi:
+            return EMPTY
+        lo = up(lo)
+    for _ in range(tries):
+        if lo > hi or reached(hi):
+            break
+        if lo == hi:
+            return EMPTY
+        hi = down(hi)
+    return (lo, hi) if lo <= hi else EMPTY
