@@ -5,7 +5,7 @@ from __future__ import annotations
 from ivjoin.errors import ConditionError, UnsupportedError
 from ivjoin.expr.build.casting import cast
 from ivjoin.expr.build.coerce import as_decimal, as_int32, as_number, as_numbers, meet
-from ivjoin.expr.build.common import bounded, common_type, wider_decimal
+from ivjoin.expr.build.common import common_type, wider_decimal
 from ivjoin.expr.build.nested import as_length
 from ivjoin.expr.literals import is_literal, literal
 from ivjoin.expr.nodes import Node, make
@@ -24,6 +24,7 @@ from ivjoin.expr.types import (
     finer_unit,
     timestamp,
 )
+from ivjoin.interval.machine.domains import decimal_result
 
 __all__ = ["add", "days_apart", "div", "duration_of_days", "intdiv", "is_day_count", "mod", "mul", "neg", "pmod", "sub"]
 
@@ -60,9 +61,7 @@ def _sum(op: str, a: Node, b: Node, zone: str) -> Node:
     a, b = as_numbers(a, b, sign)
     if _is_decimal_pair(a, b):
         a, b = as_decimal(a), as_decimal(b)
-        s, t = a.type, b.type
-        scale = max(s.scale, t.scale)
-        result = bounded(max(s.precision - s.scale, t.precision - t.scale) + scale + 1, scale)
+        result = decimal_result(op, a.type, b.type)
         a, b = _same_decimal(a, b)
     else:
         a, b = meet(a, b, zone, sign)
@@ -223,8 +222,7 @@ def mul(a: Node, b: Node) -> Node:
     a, b = as_numbers(a, b, "*")
     if _is_decimal_pair(a, b):
         a, b = as_decimal(a), as_decimal(b)
-        t = bounded(a.type.precision + b.type.precision + 1, a.type.scale + b.type.scale)
-        return make("mul", (a, b), (), t)
+        return make("mul", (a, b), (), decimal_result("mul", a.type, b.type))
     a, b = meet(a, b, "UTC", "*")
     if a.type.kind == "decimal":
         return mul(a, b)
@@ -238,9 +236,7 @@ def div(a: Node, b: Node) -> Node:
     a, b = as_numbers(a, b, "/")
     if _is_decimal_pair(a, b):
         a, b = as_decimal(a), as_decimal(b)
-        s, t = a.type, b.type
-        scale = max(6, s.scale + t.precision + 1)
-        return make("div", (a, b), (), bounded(s.precision - s.scale + t.scale + scale, scale))
+        return make("div", (a, b), (), decimal_result("div", a.type, b.type))
     return make("div", (cast(a, FLOAT64), cast(b, FLOAT64)), (), FLOAT64)
 
 
@@ -277,9 +273,7 @@ def _remainder(op: str, a: Node, b: Node) -> Node:
     a, b = as_numbers(a, b, "%")
     if _is_decimal_pair(a, b):
         a, b = as_decimal(a), as_decimal(b)
-        s, t = a.type, b.type
-        scale = max(s.scale, t.scale)
-        result = bounded(min(s.precision - s.scale, t.precision - t.scale) + scale, scale)
+        result = decimal_result(op, a.type, b.type)
         a, b = _same_decimal(a, b)
         return make(op, (a, b), (), result)
     a, b = meet(a, b, "UTC", "%")

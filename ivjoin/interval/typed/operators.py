@@ -12,7 +12,7 @@ from functools import cache
 from ivjoin.interval.errors import IntervalError
 from ivjoin.interval.machine import calendar, decimals, float_operators
 from ivjoin.interval.machine import integers as m
-from ivjoin.interval.machine.domains import bounded_decimal
+from ivjoin.interval.machine.domains import bounded_decimal, decimal_result
 from ivjoin.interval.machine.operation import Binary, Unary, refined, sign_rev, within
 from ivjoin.interval.machine.pairs import EMPTY, Pair, is_empty, meet, neg
 from ivjoin.interval.machine.types import DAY, Type
@@ -115,14 +115,11 @@ def _scaled_down(a: Pair, k: int) -> Pair:
 
 
 def _decimal(name: str, s: Type, u: Type) -> Binary:
-    whole = max(s.precision - s.scale, u.precision - u.scale)
-    scale = max(s.scale, u.scale)
+    result, scale = decimal_result(name, s, u), max(s.scale, u.scale)
     j, k = 10 ** (scale - s.scale), 10 ** (scale - u.scale)
     if name in ("add", "sub"):
-        result = bounded_decimal(whole + scale + 1, scale)
         return _decimal_sum(result, 1 if name == "add" else -1, j, k, 10 ** (scale - result.scale))
     if name == "mul":
-        result = bounded_decimal(s.precision + u.precision + 1, s.scale + u.scale)
         unit = 10 ** (s.scale + u.scale - result.scale)
         if unit == 1 and s.precision + u.precision <= 38:
             return _product(result)
@@ -132,16 +129,12 @@ def _decimal(name: str, s: Type, u: Type) -> Binary:
 
         return Binary(result, lambda a, b: decimals.product(a, b, unit), back, back)
     if name == "div":
-        digits = max(6, s.scale + u.precision + 1)
-        result = bounded_decimal(s.precision - s.scale + u.scale + digits, digits)
         at = (result.scale, u.scale - s.scale)
         return Binary(
             result, lambda a, b: decimals.quotient(a, b, *at), lambda z, b, x: decimals.quotient_rev1(z, b, x, *at),
             lambda z, a, x: decimals.quotient_rev2(z, a, x, *at),
         )  # fmt: skip
     if name in ("rem", "pmod"):
-        smaller = min(s.precision - s.scale, u.precision - u.scale)
-        result = bounded_decimal(smaller + scale, scale)
         if result.scale != scale:
             raise IntervalError(f"{name} of {s} and {u} needs more than 38 digits; cast both to a smaller domain first")
         f, back1, back2 = (
