@@ -9,6 +9,8 @@ from fractions import Fraction
 from typing import Any
 
 from ivjoin.errors import ConditionError, UnsupportedError
+from ivjoin.expr.kernels.casts import has_cast
+from ivjoin.expr.kernels.casttext import TRUTHS
 from ivjoin.expr.literals import (
     date_of,
     instant_of,
@@ -30,20 +32,6 @@ from ivjoin.interval.machine.decimals import half_up
 __all__ = ["WIDE_DECIMAL", "cast", "converted", "exact_value"]
 
 WIDE_DECIMAL = "a decimal256 is not computed with: it can be a key, be compared and be tested with IS NULL"
-_TRUTHS = {w: w in ["t", "true", "y", "yes", "1"] for w in ["t", "true", "y", "yes", "1", "f", "false", "n", "no", "0"]}
-_CASTS: dict[str, frozenset[str]] = {
-    "int": frozenset({"int", "float", "decimal", "bool", "string", "timestamp", "binary"}),
-    "float": frozenset({"int", "float", "decimal", "bool", "string", "timestamp"}),
-    "decimal": frozenset({"int", "float", "decimal", "bool", "string", "timestamp"}),
-    "bool": frozenset({"int", "float", "decimal", "bool", "string"}),
-    "string": frozenset({"int", "float", "decimal", "bool", "string", "binary", "date", "timestamp", "time"}),
-    "binary": frozenset({"string", "binary"}),
-    "date": frozenset({"date", "timestamp", "string"}),
-    "timestamp": frozenset({"date", "timestamp", "string", "int", "float", "decimal"}),
-    "time": frozenset({"time", "string"}),
-    "duration": frozenset({"duration"}),
-    "months": frozenset({"months"}),
-}
 
 
 def cast(x: Node, type: Type, zone: str = "UTC") -> Node:
@@ -56,7 +44,7 @@ def cast(x: Node, type: Type, zone: str = "UTC") -> Node:
         return make("cast", (x,), (type, zone), type)
     if type.kind == "time" and x.type.kind == "timestamp":
         return make("time_of_day", (x,), (zone,), Type("time", unit=x.type.unit))
-    if type.kind not in _CASTS.get(x.type.kind, ()) or (type.kind == "binary" and x.type.kind == "int"):
+    if not has_cast(x.type, type):
         hint = ""
         if {x.type.kind, type.kind} == {"date", "int"}:
             hint = "; unix_date() and date_from_unix_date() convert days"
@@ -131,8 +119,7 @@ def _from_text(text: str, t: Type, zone: str) -> Any:
         node = parse_time(text)
         return None if node is None else node.params[0] if node.type == t else converted(node, t, zone)
     if t.kind == "bool":
-        word = text.strip().lower()
-        return _TRUTHS.get(word)
+        return TRUTHS.get(text.strip().lower())
     if t.kind == "binary":
         return uuid_bytes(text) if t == UUID else text.encode()
     number = parse_number(text)

@@ -32,7 +32,7 @@ from ivjoin.expr.kernels.zones import Zone, zone_of
 from ivjoin.expr.nodes import Node, is_met
 from ivjoin.expr.types import DAY, INT64, TICKS_PER_SECOND, UUID, Type
 
-__all__ = ["cast_rule"]
+__all__ = ["cast_rule", "has_cast"]
 
 _I64_MAX = (1 << 63) - 1
 
@@ -55,6 +55,12 @@ def cast_rule(node: Node, _: Consts) -> Kernel:
     if make is None:
         raise unsupported(node)
     return make(t, u, zone)
+
+
+def has_cast(t: Type, u: Type) -> bool:
+    """Return whether values of a type can be cast to another one."""
+    kinds = t.kind, u.kind
+    return kinds in _CASTS or kinds in ops_casttext.CASTS or kinds == ("binary", "binary")
 
 
 Values = tuple[np.ndarray, Mask]  # and the rows that have an error
