@@ -98,10 +98,7 @@ def whole_number(name: str, value: Any, least: int, most: int, what: str = "a wh
 
 
 def worker_count(value: Any) -> int:
-    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    if not whole or not 1 <= value <= _MOST_WORKERS:
-        raise OptionError(f"workers is {came(value)}; expected a whole number from 1 to {_MOST_WORKERS}")
-    return int(value)
+    return whole_number("workers", value, 1, _MOST_WORKERS)
 
 
 def text(name: str, value: Any, example: str) -> str:
