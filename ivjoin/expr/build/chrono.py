@@ -15,7 +15,7 @@ from ivjoin.expr.nodes import Node, make
 from ivjoin.expr.types import DATE, INT32, INT64, MONTHS, duration, timestamp
 
 __all__ = [
-    "add_days", "add_interval", "add_months", "date_trunc", "days_apart", "extract", "from_days", "interval",
+    "add_days", "add_interval", "add_months", "date_trunc", "dated", "days_apart", "extract", "from_days", "interval",
     "interval_text", "last_day", "timestamp_of", "trunc_date", "unix_date", "unix_micros", "unix_millis",
     "unix_seconds", "unit_named",
 ]  # fmt: skip
@@ -137,12 +137,12 @@ def add_interval(x: Node, count: Node, unit: str, zone: str = "UTC") -> Node:
 
 def add_days(d: Node, n: Node, zone: str = "UTC") -> Node:
     """Return ``date_add(d, n)``: a date, n days later."""
-    return make("add_days", (_dated(d, "date_add", zone), as_int32(n, "date_add")), (), DATE)
+    return make("add_days", (dated(d, "date_add", zone), as_int32(n, "date_add")), (), DATE)
 
 
 def add_months(d: Node, n: Node, zone: str = "UTC") -> Node:
     """Return ``add_months(d, n)``: a date, n months later, at most the month's last day."""
-    return make("add_months", (_dated(d, "add_months", zone), as_int32(n, "add_months")), (zone,), DATE)
+    return make("add_months", (dated(d, "add_months", zone), as_int32(n, "add_months")), (zone,), DATE)
 
 
 def last_day(d: Node, zone: str = "UTC") -> Node:
@@ -151,7 +151,7 @@ def last_day(d: Node, zone: str = "UTC") -> Node:
     return add_days(add_months(first, literal(1), zone), literal(-1), zone)
 
 
-def _dated(x: Node, what: str, zone: str) -> Node:
+def dated(x: Node, what: str, zone: str) -> Node:
     if x.type.kind not in ("date", "timestamp", "string", "null"):
         raise ConditionError(f"{what} needs a date, not {x.type}: {x}")
     return cast(x, DATE, zone)
@@ -179,7 +179,7 @@ def trunc_date(x: Node, unit: str, zone: str = "UTC") -> Node:
     u = unit_named(unit)
     if u not in ("year", "quarter", "month", "week"):
         raise ConditionError(f"trunc does not support the unit {unit!r}; expected year, quarter, month or week")
-    return make("trunc_date", (_dated(x, "trunc", zone),), (u,), DATE)
+    return make("trunc_date", (dated(x, "trunc", zone),), (u,), DATE)
 
 
 def extract(field: str, x: Node, zone: str = "UTC") -> Node:
@@ -216,7 +216,7 @@ unix_seconds, unix_millis, unix_micros = (partial(_unix, f"unix_{unit}") for uni
 
 def unix_date(x: Node, zone: str = "UTC") -> Node:
     """Return days since 1970-01-01; int32."""
-    return make("unix_date", (_dated(x, "unix_date", zone),), (), INT32)
+    return make("unix_date", (dated(x, "unix_date", zone),), (), INT32)
 
 
 def from_days(n: Node) -> Node:

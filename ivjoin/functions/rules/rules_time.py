@@ -7,17 +7,17 @@ clock changes, a lower and an upper function enclose the computed one.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from ivjoin.expr.kernels.calendar import DATE_UNITS, LOCAL_UNITS, trunc_width
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.types import DAY, MONTHS, TICKS_PER_SECOND
-from ivjoin.functions.rules.rule import Maker, Pair, Place, Rule, of_binary, same, strict_binary, strict_unary
+from ivjoin.functions.rules.rule import Maker, Pair, Place, Rule, of_binary, of_unary, same, strict_binary, strict_unary
 from ivjoin.functions.rules.rules_integer import add, sub
 from ivjoin.functions.rules.zones import Clock, clock_of
 from ivjoin.interval.machine import integers as m
-from ivjoin.interval.machine.bisection import first_true, last_true
+from ivjoin.interval.machine.bisection import preimage
 from ivjoin.interval.machine.calendar import first_day, months_later, year_month_day
+from ivjoin.interval.machine.casts import floored
 from ivjoin.interval.typed import operators
 
 __all__ = [
@@ -31,16 +31,9 @@ Step = Callable[[int], int]
 def stepwise(p: Place, low: Step, high: Step, near: Step | None = None) -> Rule:
     """Return the rule of a rising function of integers, enclosed by two others (or one and the same)."""
 
-    def up(x: Pair) -> Pair:
-        return low(x[0]), high(x[1])
-
-    def back(z: Pair, x: Pair) -> Pair:
-        lo = first_true(lambda n: high(n) >= z[0], x[0], x[1], near(z[0]) if near else None)
-        if lo > x[1]:
-            return m.EMPTY
-        return lo, last_true(lambda n: low(n) <= z[1], lo, x[1], near(z[1]) if near else None)
-
-    return strict_unary(p, up, back, p.node.type.limits)
+    return strict_unary(
+        p, lambda x: (low(x[0]), high(x[1])), lambda z, x: preimage(low, high, z, x, near), p.node.type.limits
+    )
 
 
 def scaled(p: Place, factor: int) -> Rule:
@@ -50,14 +43,6 @@ def scaled(p: Place, factor: int) -> Rule:
         return -(-z[0] // factor), z[1] // factor
 
     return strict_unary(p, lambda x: (x[0] * factor, x[1] * factor), back, p.node.type.limits)
-
-
-def floored(p: Place, width: int) -> Rule:
-    """Return the rule of division by a positive constant, rounded down."""
-    return strict_unary(
-        p, lambda x: (x[0] // width, x[1] // width), lambda z, x: (z[0] * width, z[1] * width + width - 1),
-        p.node.type.limits,
-    )  # fmt: skip
 
 
 def bucketed(p: Place, width: int, phase: int = 0) -> Rule:
@@ -115,8 +100,7 @@ def _local_difference(p: Place, c: Clock, per: int) -> Rule:
         return low(a[0]) - high(b[1]), high(a[1]) - low(b[0])
 
     def between(least: int, most: int, x: Pair) -> Pair:
-        lo = first_true(lambda n: high(n) >= least, x[0], x[1], least)
-        return (lo, last_true(lambda n: low(n) <= most, lo, x[1], most)) if lo <= x[1] else m.EMPTY
+        return preimage(low, high, (least, most), x, lambda z: z)
 
     return strict_binary(
         p, up, lambda z, b, a: between(z[0] + low(b[0]), z[1] + high(b[1]), a),
@@ -171,20 +155,13 @@ def add_months(p: Place) -> Rule | None:
         return low(a[0], b[0]), high(a[1], b[1])
 
     def back_a(z: Pair, b: Pair, a: Pair) -> Pair:
-        lo = first_true(lambda n: high(n, b[1]) >= z[0], a[0], a[1], _near(t, z[0], b[1]))
-        if lo > a[1]:
-            return m.EMPTY
-        return lo, last_true(lambda n: low(n, b[0]) <= z[1], lo, a[1], _near(t, z[1], b[0]))
+        month = 30 * DAY * TICKS_PER_SECOND[t.unit]
+        return preimage(lambda n: low(n, b[0]), lambda n: high(n, b[1]), z, a, lambda c: c - b[0] * month)
 
     def back_b(z: Pair, a: Pair, b: Pair) -> Pair:
-        lo = first_true(lambda n: high(a[1], n) >= z[0], b[0], b[1])
-        return (lo, last_true(lambda n: low(a[0], n) <= z[1], lo, b[1])) if lo <= b[1] else m.EMPTY
+        return preimage(lambda n: low(a[0], n), lambda n: high(a[1], n), z, b)
 
     return strict_binary(p, up, back_a, back_b, t.limits)
-
-
-def _near(t: Any, z: int, months: int) -> int:
-    return z - months * 30 * DAY * int(TICKS_PER_SECOND[t.unit])
 
 
 def _shifts(node: Node) -> tuple[Callable[[int, int], int], Callable[[int, int], int]]:
@@ -257,7 +234,7 @@ def date_trunc(p: Place) -> Rule | None:
 def since_epoch(target: int) -> Maker:
     def make(p: Place) -> Rule:
         per = TICKS_PER_SECOND[p.node.args[0].type.unit]
-        return floored(p, per // target) if per >= target else scaled(p, target // per)
+        return of_unary(p, floored(p.node.type, per // target)) if per >= target else scaled(p, target // per)
 
     return make
 

@@ -11,7 +11,7 @@ import numpy as np
 from ivjoin.errors import ConditionError
 from ivjoin.expr.build.arith import intdiv, sub
 from ivjoin.expr.build.casting import cast
-from ivjoin.expr.build.chrono import unit_named
+from ivjoin.expr.build.chrono import dated, unit_named
 from ivjoin.expr.build.strings import constant_text
 from ivjoin.expr.kernels.calendar import split
 from ivjoin.expr.kernels.cells import Consts, Kernel, checked, of_values
@@ -31,7 +31,7 @@ from ivjoin.functions.rules.rule import Maker, Pair, Place, Rule, strict_binary,
 from ivjoin.functions.rules.rules_time import clock, stepwise
 from ivjoin.functions.rules.zones import clock_of
 from ivjoin.interval.machine import integers as m
-from ivjoin.interval.machine.bisection import first_true, last_true
+from ivjoin.interval.machine.bisection import preimage
 from ivjoin.interval.machine.calendar import year_month_day
 
 __all__ = ["OPERATORS", "SPELLINGS", "units_between"]
@@ -157,8 +157,7 @@ def _month_rule(to_number: Callable[[Pair], Pair], slack: float, first: int, lim
             return to_number((least - slack, most + slack))
 
         def between(least: float, most: float, x: Pair, days: int) -> Pair:
-            lo = first_true(lambda n: high(n, days) >= least, x[0], x[1])
-            return (lo, last_true(lambda n: low(n, days) <= most, lo, x[1])) if lo <= x[1] else m.EMPTY
+            return preimage(lambda n: low(n, days), lambda n: high(n, days), (least, most), x)
 
         def end_of(z: Pair, start: Pair, end: Pair) -> Pair:
             return between(z[0] + low(start[0]) - slack, z[1] + high(start[1]) + slack, end, borrowed)
@@ -257,10 +256,8 @@ def _weekday(text: str) -> int:
 
 
 def _next_day(a: list[Node], zone: str) -> Node:
-    if a[0].type.kind not in ("date", "timestamp", "string", "null"):
-        raise ConditionError(f"next_day needs a date, not {a[0].type}: {a[0]}")
-    day = _weekday(constant_text(a[1], "the day of next_day"))
-    return make("next_day", (cast(a[0], DATE, zone),), (_WEEKDAYS[day][:3].upper(),), DATE)
+    date, day = dated(a[0], "next_day", zone), _weekday(constant_text(a[1], "the day of next_day"))
+    return make("next_day", (date,), (_WEEKDAYS[day][:3].upper(),), DATE)
 
 
 def _following(node: Node) -> Callable[[int], int]:

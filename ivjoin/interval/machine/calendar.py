@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ivjoin.interval.machine.bisection import first_true, last_true
+from ivjoin.interval.machine.bisection import first_true, last_true, preimage
 from ivjoin.interval.machine.pairs import EMPTY, Pair, hull, meet, shaved
 
 __all__ = [
@@ -151,6 +151,5 @@ def shifted_rev1(z: Pair, b: Pair, x: Pair, day: int = 1) -> Pair:
 
 def shifted_rev2(z: Pair, a: Pair, x: Pair, day: int = 1) -> Pair:
     """Return the members of ``x``, months, that move some member of ``a`` into ``z``."""
-    lo = first_true(lambda n: shifted(a, (n, n), day)[1] >= z[0], x[0], x[1])
-    hi = last_true(lambda n: shifted(a, (n, n), day)[0] <= z[1], x[0], x[1])
-    return shaved((lo, hi), lambda n: shifted_rev1(z, (n, n), a, day) != EMPTY, _WALK)
+    out = preimage(lambda n: shifted(a, (n, n), day)[0], lambda n: shifted(a, (n, n), day)[1], z, x)
+    return shaved(out, lambda n: shifted_rev1(z, (n, n), a, day) != EMPTY, _WALK)
