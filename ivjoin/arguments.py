@@ -14,7 +14,7 @@ import numpy as np
 
 from ivjoin.errors import IvjoinError, OptionError, came
 
-__all__ = ["MOST_ROWS", "known_options", "one_of", "text", "warn_caller", "whole_number", "worker_count"]
+__all__ = ["MOST_ROWS", "is_unicode", "known_options", "one_of", "text", "warn_caller", "whole_number", "worker_count"]
 
 MOST_ROWS = 2**31 - 1  # of a batch
 _MOST_WORKERS = 100_000
@@ -105,7 +105,7 @@ def text(name: str, value: Any, example: str) -> str:
     """Return text that can be encoded as UTF-8, or raise OptionError."""
     if not isinstance(value, str):
         raise OptionError(f"{name} is {came(value)}; expected text such as {example!r}")
-    if not _is_unicode(value):
+    if not is_unicode(value):
         raise OptionError(
             f"{name} is {came(value)}, which contains an unpaired surrogate; expected text such as "
             f"{example!r}"
@@ -120,7 +120,8 @@ def one_of(name: str, value: Any, known: tuple[str, ...], error: type[IvjoinErro
     return value
 
 
-def _is_unicode(value: str) -> bool:
+def is_unicode(value: str) -> bool:
+    """Return whether a text can be encoded as UTF-8."""
     try:
         value.encode()
     except UnicodeEncodeError:

@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import Any, TypeAlias
 from zoneinfo import ZoneInfo
 
+from ivjoin.arguments import is_unicode
 from ivjoin.errors import ConditionError, UnsupportedError, came
 from ivjoin.expr.nodes import Node, make
 from ivjoin.expr.types import (
@@ -153,14 +154,8 @@ def physical(value: Any, type: Type) -> Any:
     elif isinstance(value, (int, float)) and kind == "float":
         return _as_float(value, type)
     elif isinstance(value, str) and kind == "string":
-        if not value.isascii():
-            try:
-                value.encode()
-            except UnicodeEncodeError as e:
-                raise ConditionError(
-                    f"the text {came(value)} contains an unpaired surrogate, which no column "
-                    "can contain"
-                ) from e
+        if not is_unicode(value):
+            raise ConditionError(f"the text {came(value)} contains an unpaired surrogate, which no column can contain")
         return value
     elif isinstance(value, uuid.UUID) and type == UUID:
         return value.bytes

@@ -21,8 +21,8 @@ from ivjoin.interval.machine.casts import floored
 from ivjoin.interval.typed import operators
 
 __all__ = [
-    "add_months", "bucketed", "clock", "date_trunc", "extract", "scaled", "since_epoch", "stepwise", "sum_",
-    "trunc_date",
+    "add_months", "bucketed", "clock", "date_trunc", "extract", "month_number", "scaled", "since_epoch", "stepwise",
+    "sum_", "trunc_date",
 ]  # fmt: skip
 
 Step = Callable[[int], int]
@@ -268,12 +268,12 @@ def _year(days: int) -> int:
     return year_month_day(days)[0]
 
 
-def _month_number(days: int) -> int:
+def month_number(days: int) -> int:
     year, month, _ = year_month_day(days)
     return 12 * year + month
 
 
 # Fields that rise with time: the field of a day, and a day near the first one with a value.
 _RISING: dict[str, tuple[Step, Step]] = {
-    "year": (_year, lambda z: (z - 1970) * 365), "month_number": (_month_number, lambda z: (z // 12 - 1970) * 365),
+    "year": (_year, lambda z: (z - 1970) * 365), "month_number": (month_number, lambda z: (z // 12 - 1970) * 365),
 }

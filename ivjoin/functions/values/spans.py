@@ -28,7 +28,7 @@ from ivjoin.functions.records.record import NOT_LINEAR, Absent, Call, Meaning, O
 from ivjoin.functions.records.writing import Arg, called, written_call
 from ivjoin.functions.rules.domain import Dom
 from ivjoin.functions.rules.rule import Maker, Pair, Place, Rule, strict_binary, strict_unary
-from ivjoin.functions.rules.rules_time import clock, stepwise
+from ivjoin.functions.rules.rules_time import clock, month_number, stepwise
 from ivjoin.functions.rules.zones import clock_of
 from ivjoin.interval.machine import integers as m
 from ivjoin.interval.machine.bisection import preimage
@@ -130,11 +130,6 @@ def _months_apart(node: Node, _: Consts) -> Kernel:
     return of_values(apart)
 
 
-def _month_of(days: int) -> int:
-    year, month, _ = year_month_day(days)
-    return year * 12 + month - 1
-
-
 def _month_rule(to_number: Callable[[Pair], Pair], slack: float, first: int, limits: Pair, borrowed: int = 0) -> Maker:
     """Return the rule of a count of months between two times that is within ``slack`` of the months' own distance.
 
@@ -147,10 +142,10 @@ def _month_rule(to_number: Callable[[Pair], Pair], slack: float, first: int, lim
         c = clock(p.node, 0)
 
         def low(x: int, days: int = 0) -> int:
-            return _month_of(c.local_low(x // per) // DAY - days)
+            return month_number(c.local_low(x // per) // DAY - days)
 
         def high(x: int, days: int = 0) -> int:
-            return _month_of(c.local_high(x // per) // DAY + days)
+            return month_number(c.local_high(x // per) // DAY + days)
 
         def apart(start: Pair, end: Pair) -> Pair:
             least, most = low(end[0], borrowed) - high(start[1]), high(end[1], borrowed) - low(start[0])
