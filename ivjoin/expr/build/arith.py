@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ivjoin.errors import ConditionError, UnsupportedError
 from ivjoin.expr.build.casting import cast
-from ivjoin.expr.build.coerce import as_decimal, as_int32, as_number, as_numbers, meet
+from ivjoin.expr.build.coerce import as_date, as_decimal, as_int32, as_number, as_numbers, meet
 from ivjoin.expr.build.common import common_type, wider_decimal
 from ivjoin.expr.build.nested import as_length
 from ivjoin.expr.literals import is_literal, literal
@@ -180,13 +180,7 @@ def _same_unit(a: Node, b: Node, zone: str) -> tuple[Node, Node]:
 def days_apart(a: Node, b: Node, zone: str = "UTC") -> Node:
     """Return ``datediff(a, b)``: days from b to a, int32; timestamps count by their date in ``zone``."""
     refuse_mixed(a, b, zone)
-    return make("date_diff", (_as_date(a, zone), _as_date(b, zone)), (), INT32)
-
-
-def _as_date(x: Node, zone: str) -> Node:
-    if x.type.kind not in ("date", "timestamp", "string", "null"):
-        raise ConditionError(f"datediff needs dates, not {x.type}: {x}")
-    return cast(x, DATE, zone)
+    return make("date_diff", tuple(as_date(x, "datediff", zone, "dates") for x in (a, b)), (), INT32)
 
 
 def is_day_count(x: Node) -> bool:

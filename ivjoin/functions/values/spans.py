@@ -11,7 +11,8 @@ import numpy as np
 from ivjoin.errors import ConditionError
 from ivjoin.expr.build.arith import intdiv, sub
 from ivjoin.expr.build.casting import cast
-from ivjoin.expr.build.chrono import dated, unit_named
+from ivjoin.expr.build.chrono import unit_named
+from ivjoin.expr.build.coerce import as_date, as_timestamp
 from ivjoin.expr.build.strings import constant_text
 from ivjoin.expr.kernels.calendar import split
 from ivjoin.expr.kernels.cells import Consts, Kernel, checked, of_values
@@ -42,14 +43,6 @@ _FINER = {"millisecond": 1_000, "microsecond": 1_000_000}
 _WHOLE_MONTHS = {"month": 1, "quarter": 3, "year": 12}
 
 
-def _stamp(x: Node, what: str, zone: str) -> Node:
-    if x.type.kind == "timestamp":
-        return x
-    if x.type.kind not in ("date", "string", "null"):
-        raise ConditionError(f"{what} needs times, not {x.type}: {x}")
-    return cast(x, timestamp("us", zone), zone)
-
-
 def units_between(unit: str, start: Node, end: Node, zone: str = "UTC") -> Node:
     """Return ``timestampdiff(unit, start, end)``: whole units from start to end in local time of ``zone``, int64."""
     u = unit_named(unit)
@@ -57,7 +50,8 @@ def units_between(unit: str, start: Node, end: Node, zone: str = "UTC") -> Node:
         raise ConditionError(f"timestampdiff does not support the unit {unit!r}")
     refuse_mixed(start, end, zone)
     # Like Spark, compare local times.
-    local = [cast(s, timestamp(s.type.unit), zone) for s in (_stamp(x, "timestampdiff", zone) for x in (start, end))]
+    stamps = [as_timestamp(x, "timestampdiff", zone, "times") for x in (start, end)]
+    local = [cast(s, timestamp(s.type.unit), zone) for s in stamps]
     if u in _WHOLE_MONTHS:
         t = max((x.type for x in local), key=lambda t: TICKS_PER_SECOND[t.unit])
         a, b = (cast(x, t, zone) for x in local)
@@ -222,7 +216,7 @@ def _months_between(node: Node, _: Consts) -> Kernel:
 
 def _between(a: list[Node], zone: str) -> Node:
     refuse_mixed(a[0], a[1], zone)
-    x, y = (_stamp(n, "months_between", zone) for n in a[:2])
+    x, y = (as_timestamp(n, "months_between", zone, "times") for n in a[:2])
     t = timestamp(finer_unit(x.type.unit, y.type.unit), x.type.tz or y.type.tz)
     rounds = True
     if len(a) > 2:
@@ -251,7 +245,7 @@ def _weekday(text: str) -> int:
 
 
 def _next_day(a: list[Node], zone: str) -> Node:
-    date, day = dated(a[0], "next_day", zone), _weekday(constant_text(a[1], "the day of next_day"))
+    date, day = as_date(a[0], "next_day", zone), _weekday(constant_text(a[1], "the day of next_day"))
     return make("next_day", (date,), (_WEEKDAYS[day][:3].upper(),), DATE)
 
 

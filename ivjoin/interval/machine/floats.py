@@ -19,7 +19,7 @@ import struct
 from collections.abc import Callable
 from math import inf, nextafter
 
-from ivjoin.interval.machine.pairs import EMPTY, Pair, hull, meet, neg
+from ivjoin.interval.machine.pairs import EMPTY, Pair, by_sign, hull, meet, neg
 from ivjoin.interval.machine.rounding import add_down, div_down, div_up, mul_down, mul_up, sqrt_down, sqrt_up
 
 __all__ = [
@@ -142,19 +142,6 @@ def abs_rev(z: Pair, x: Pair) -> Pair:
     return hull(meet(z, x), meet(neg(z), x))
 
 
-def _by_sign(b: Pair, least: float, positive: Callable[[float, float], Pair], x: Pair = ENTIRE) -> Pair:
-    """Return the hull, within ``x``, of a function over the members of ``b`` from ``least`` on and over the negatives.
-
-    The function of negative members is the negative of the function of their magnitudes.
-    """
-    out = EMPTY
-    if b[1] > 0:
-        out = meet(positive(max(b[0], least), b[1]), x)
-    if b[0] < 0:
-        out = hull(out, meet(neg(positive(max(-b[1], least), -b[0])), x))
-    return out
-
-
 # Sums
 
 
@@ -260,7 +247,7 @@ def mul_rev(f: Format, z: Pair, b: Pair, x: Pair) -> Pair:
     p, q = f.cell_low(z[0]), f.cell_high(z[1])
     if p <= 0 <= q and b[0] <= 0 <= b[1]:
         return x
-    return _by_sign(b, 0.0, lambda bl, bh: _outward(f, *_over_positive(p, q, bl, bh)), x)
+    return by_sign(b, 0.0, lambda bl, bh: _outward(f, *_over_positive(p, q, bl, bh)), x=x)
 
 
 # Quotients
@@ -272,7 +259,7 @@ def div(f: Format, a: Pair, b: Pair) -> Pair:
         return _signs_with(a[0], meet(b, (-f.max, f.max)))
     if _only_infinite(b):
         return 0.0, 0.0
-    return _by_sign(b, f.tiny, lambda bl, bh: (-_greatest(f, -a[0], bl, bh), _greatest(f, a[1], bl, bh)))
+    return by_sign(b, f.tiny, lambda bl, bh: (-_greatest(f, -a[0], bl, bh), _greatest(f, a[1], bl, bh)))
 
 
 def _greatest(f: Format, x: float, bl: float, bh: float) -> float:
@@ -297,7 +284,7 @@ def _product_bounds(p: float, q: float, bl: float, bh: float) -> Pair:
 
 def div_rev_dividend(f: Format, z: Pair, b: Pair, x: Pair) -> Pair:
     p, q = f.cell_low(z[0]), f.cell_high(z[1])
-    return _by_sign(b, f.tiny, lambda bl, bh: _outward(f, *_product_bounds(p, q, bl, bh)), x)
+    return by_sign(b, f.tiny, lambda bl, bh: _outward(f, *_product_bounds(p, q, bl, bh)), x=x)
 
 
 def div_rev_divisor(f: Format, z: Pair, a: Pair, x: Pair) -> Pair:
@@ -311,4 +298,4 @@ def div_rev_divisor(f: Format, z: Pair, a: Pair, x: Pair) -> Pair:
     if (p <= 0 <= q and a[0] <= 0 <= a[1]) or a[0] == -inf or a[1] == inf or p == q == 0.0:
         return x
     # b = a / z for a result of either sign; a result of 0 (or less than half of tiny) may come from any large divisor.
-    return _by_sign((p, q), 0.0, lambda zl, zh: _outward(f, *_over_positive(a[0], a[1], zl, zh)), x)
+    return by_sign((p, q), 0.0, lambda zl, zh: _outward(f, *_over_positive(a[0], a[1], zl, zh)), x=x)
