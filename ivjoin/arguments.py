@@ -15,7 +15,8 @@ import numpy as np
 from ivjoin.errors import IvjoinError, OptionError, came
 
 __all__ = [
-    "MOST_ROWS", "known_options", "near", "number", "one_of", "text", "warn_caller", "whole_number", "worker_count",
+    "MOST_ROWS", "is_unicode", "known_options", "near", "number", "one_of", "text", "warn_caller", "whole_number",
+    "worker_count",
 ]  # fmt: skip
 
 MOST_ROWS = 2**31 - 1  # of a batch
@@ -115,7 +116,7 @@ def text(name: str, value: Any, example: str) -> str:
     """Return text that can be encoded as UTF-8, or raise OptionError."""
     if not isinstance(value, str):
         raise OptionError(f"{name} is {came(value)}; expected text such as {example!r}")
-    if not _is_unicode(value):
+    if not is_unicode(value):
         raise OptionError(
             f"{name} is {came(value)}, which contains an unpaired surrogate; expected text such as "
             f"{example!r}"
@@ -140,7 +141,8 @@ def near(value: Any, known: Iterable[str], cutoff: float = 0.5) -> str:
     return f"; did you mean {found[0]!r}?" if found else ""
 
 
-def _is_unicode(value: str) -> bool:
+def is_unicode(value: str) -> bool:
+    """Return whether a text can be encoded as UTF-8."""
     try:
         value.encode()
     except UnicodeEncodeError:

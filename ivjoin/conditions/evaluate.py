@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from ivjoin.conditions.failure import describe
 from ivjoin.errors import EvaluationError
-from ivjoin.expr.kernels.cells import Cell, Kernel, Rule, const_cell, objects, unsupported
+from ivjoin.expr.kernels.cells import Cell, Kernel, Rule, const_cell, objects, repeated, unsupported
 from ivjoin.expr.kernels.columns import load, loader
 from ivjoin.expr.nodes import Node, walk
 from ivjoin.expr.types import Type
@@ -170,7 +170,7 @@ def _spread(cell: Cell, n: int) -> Cell:
     """Repeat the cell of a constant for n rows."""
     v, ok, err = cell
     if len(v) != n or n == 0:
-        v = np.repeat(v[:1], n) if isinstance(v, np.ndarray) else v.take(pa.array(np.zeros(n, dtype=np.int64)))
+        v = repeated(v, n)
         ok = None if ok is None else np.repeat(ok[:1], n)
         err = None if err is None else np.repeat(err[:1], n)
     return v, ok, err

@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import Any, TypeAlias
 from zoneinfo import ZoneInfo
 
+from ivjoin.arguments import is_unicode
 from ivjoin.errors import ConditionError, UnsupportedError, came
 from ivjoin.expr.nodes import Node, make
 from ivjoin.expr.types import (
@@ -33,8 +34,8 @@ from ivjoin.expr.types import (
 
 __all__ = [
     "Params", "Value", "date_of", "decimal_text", "instant_of", "is_literal", "literal", "parse_date", "parse_number",
-    "parse_time", "parse_timestamp", "physical", "seconds_of", "shifted", "uuid_bytes",
-    "uuid_text", "zone_named",
+    "parse_time", "parse_timestamp", "physical", "seconds_of", "uuid_bytes", "uuid_text",
+    "zone_named",
 ]  # fmt: skip
 
 Value: TypeAlias = bool | int | float | Decimal | str | bytes | dt.date | dt.time | dt.timedelta  # a datetime is a date
@@ -153,14 +154,8 @@ def physical(value: Any, type: Type) -> Any:
     elif isinstance(value, (int, float)) and kind == "float":
         return _as_float(value, type)
     elif isinstance(value, str) and kind == "string":
-        if not value.isascii():
-            try:
-                value.encode()
-            except UnicodeEncodeError as e:
-                raise ConditionError(
-                    f"the text {came(value)} contains an unpaired surrogate, which no column "
-                    "can contain"
-                ) from e
+        if not is_unicode(value):
+            raise ConditionError(f"the text {came(value)} contains an unpaired surrogate, which no column can contain")
         return value
     elif isinstance(value, uuid.UUID) and type == UUID:
         return value.bytes
@@ -287,13 +282,6 @@ def instant_of(local: dt.datetime, tz: dt.tzinfo) -> int:
     offset = local.replace(tzinfo=tz, fold=0).utcoffset()
     assert offset is not None
     return _whole(local) - offset.days * 86_400 - offset.seconds
-
-
-def shifted(seconds: int, tz: dt.tzinfo, to_instant: bool) -> int:
-    """Convert local seconds to seconds of the instant, or back."""
-    if to_instant:
-        return instant_of(_EPOCH + dt.timedelta(seconds=seconds), tz)
-    return _whole((_EPOCH.replace(tzinfo=dt.UTC) + dt.timedelta(seconds=seconds)).astimezone(tz).replace(tzinfo=None))
 
 
 def parse_time(text: str) -> Node | None:

@@ -10,9 +10,11 @@ from typing import Any
 import pyarrow as pa
 
 from ivjoin.errors import UnsupportedError, came
-from ivjoin.interval.machine.types import TICKS_PER_SECOND, Type
+from ivjoin.interval.machine.types import DAY, TICKS_PER_SECOND, Type
 
-__all__ = ["TICKS_PER_SECOND", "Type", "arrow_type", "finer_unit", "from_arrow", "named", "nested_arrow", "to_arrow"]
+__all__ = [
+    "DAY", "TICKS_PER_SECOND", "Type", "arrow_type", "finer_unit", "from_arrow", "named", "nested_arrow", "to_arrow",
+]  # fmt: skip
 
 _UNITS = ("s", "ms", "us", "ns")
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import ivjoin
-from ivjoin.conditions.read.sqltext import parse
+from ivjoin.conditions.read.sqltext import parse_scalar
 from ivjoin.expr import Scope
 from ivjoin.expr.build import comparison
 from ivjoin.stream.sources import columns
@@ -88,7 +88,7 @@ def test_a_literal_of_a_list_is_not_compared_by_itself(values: str, monkeypatch:
     eq = comparison.eq
     monkeypatch.setattr(comparison, "eq", lambda *args: calls.append(1) or eq(*args))
     name = "l.s" if "'" in values else "l.k"
-    node = parse(f"{name} IN ({', '.join(values.format(i) for i in range(500))})", SCOPE)
+    node = parse_scalar(f"{name} IN ({', '.join(values.format(i) for i in range(500))})", SCOPE)
     assert (node.op, len(node.args), len(node.params)) == ("in", 1, 500)
     assert {type(v) for v in node.params} == {str if "'" in values else int}
     assert calls == []
@@ -99,7 +99,7 @@ def test_literals_beyond_the_type_of_a_list_are_compared() -> None:
     text = f"l.k IN (1, 127, 128, {2**40}, NULL)"
     assert rows(f"l.k = r.k AND {text}") == 1
     table = pa.table({"k": pa.array([1, 127, -128], pa.int8())})
-    assert parse(text, small).type.kind == "bool"
+    assert parse_scalar(text, small).type.kind == "bool"
     assert ivjoin.band_join(table, table, condition=f"l.k = r.k AND {text}").to_arrow().num_rows == 2
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from decimal import Decimal
 from typing import Any
 
 from ivjoin.conditions.read.fluent import Expr
+from ivjoin.conditions.read.sqlliterals import number
 from ivjoin.errors import IvjoinError
 from ivjoin.expr.build.chrono import interval_text
 from ivjoin.expr.literals import literal
@@ -136,13 +136,7 @@ def _constant(m: re.Match[str], kind: str, sign: int, params: Mapping[str, Any])
         return found if found.type.kind == "duration" else None
     if kind == "text":
         return literal(m["text"])
-    word = m["number"]
-    if "e" in word.lower():
-        return literal(sign * float(word))
-    if word.isdigit():
-        return literal(sign * int(word))
-    exact = Decimal(word)
-    return literal(exact if sign > 0 else exact.copy_negate())
+    return number(m["number"], sign)
 
 
 def _of_expression(root: Expr) -> Shape | None:

@@ -31,7 +31,7 @@ from ivjoin.expr.types import (
     timestamp,
 )
 
-__all__ = ["constant", "has_clock", "hex_string", "type_of", "typed_literal"]
+__all__ = ["constant", "has_clock", "hex_string", "number", "type_of", "typed_literal"]
 
 _TYPES = {
     "BOOLEAN": BOOL, "TINYINT": INT8, "SMALLINT": INT16, "INT": INT32, "BIGINT": INT64, "UTINYINT": UINT8,
@@ -46,7 +46,11 @@ def constant(e: Any, sign: int = 1) -> Node:
     """Return a text, or a number times the sign."""
     if e.is_string:
         return literal(str(e.this))
-    word = str(e.this).replace("_", "")
+    return number(str(e.this).replace("_", ""), sign)
+
+
+def number(word: str, sign: int = 1) -> Node:
+    """Return a number, written without a sign, times the sign."""
     if "e" in word.lower():
         value = float(word)
         if value == float("inf"):

@@ -24,7 +24,7 @@ from ivjoin.expr.build.nested import field
 from ivjoin.expr.literals import literal, zone_named
 from ivjoin.expr.nodes import COMPARISONS, Node
 from ivjoin.expr.scope import Scope
-from ivjoin.expr.types import BOOL, DATE, FLOAT64, timestamp
+from ivjoin.expr.types import DATE, FLOAT64, timestamp
 from ivjoin.functions.logic.attempts import tried
 from ivjoin.functions.table import OPERATORS
 from ivjoin.functions.values import patterns, spans
@@ -33,22 +33,14 @@ from ivjoin.functions.values.times import extracted
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = ["node_of", "parse", "parse_scalar"]
-
-
-def parse(text: str, scope: Scope, timezone: str = "UTC") -> Node:
-    """Return the bool node of a condition in Spark SQL; local times are in ``timezone``.
-
-    ConditionError marks the place in the text. A wrong name is a ColumnError, an unknown function an UnsupportedError.
-    """
-    node = parse_scalar(text, scope, timezone)
-    if node.type.kind not in ("bool", "null"):
-        raise ConditionError(f"a condition must be true or false, but this one is of type {node.type}: {text.strip()}")
-    return build.cast(node, BOOL)
+__all__ = ["node_of", "parse_scalar"]
 
 
 def parse_scalar(text: str, scope: Scope, timezone: str = "UTC") -> Node:
-    """Return the node of an expression of any type; see :func:`parse`."""
+    """Return the node of an expression in Spark SQL, of any type; local times are in ``timezone``.
+
+    ConditionError marks the place in the text. A wrong name is a ColumnError, an unknown function an UnsupportedError.
+    """
     zone_named(timezone)
     if not text.strip():
         raise ConditionError("the condition is empty; pass None for no condition")
@@ -58,7 +50,7 @@ def parse_scalar(text: str, scope: Scope, timezone: str = "UTC") -> Node:
 
 
 def node_of(e: exp.Expression, text: str, scope: Scope, timezone: str) -> Node:
-    """Return the node of an expression that is a part of the parsed ``text``; see :func:`parse`."""
+    """Return the node of an expression that is a part of the parsed ``text``; see :func:`parse_scalar`."""
     node = deeply(lambda: Reader(text, scope, timezone).read(e))
     refuse_deep(node)
     return node

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from ivjoin.errors import ConditionError, UnsupportedError
 from ivjoin.expr.build.casting import cast
-from ivjoin.expr.build.coerce import as_decimal, as_int32, as_number, as_numbers, meet
-from ivjoin.expr.build.common import bounded, common_type, wider_decimal
+from ivjoin.expr.build.coerce import as_date, as_decimal, as_int32, as_number, as_numbers, meet
+from ivjoin.expr.build.common import common_type, wider_decimal
 from ivjoin.expr.build.nested import as_length
 from ivjoin.expr.literals import is_literal, literal
 from ivjoin.expr.nodes import Node, make
 from ivjoin.expr.timezones import refuse_mixed
 from ivjoin.expr.types import (
     DATE,
+    DAY,
     FLOAT64,
     INT32,
     INT64,
@@ -23,10 +24,9 @@ from ivjoin.expr.types import (
     finer_unit,
     timestamp,
 )
+from ivjoin.interval.machine.domains import decimal_result
 
 __all__ = ["add", "days_apart", "div", "duration_of_days", "intdiv", "is_day_count", "mod", "mul", "neg", "pmod", "sub"]
-
-_DAY_SECONDS = 86_400
 
 
 def add(a: Node, b: Node, zone: str = "UTC") -> Node:
@@ -61,9 +61,7 @@ def _sum(op: str, a: Node, b: Node, zone: str) -> Node:
     a, b = as_numbers(a, b, sign)
     if _is_decimal_pair(a, b):
         a, b = as_decimal(a), as_decimal(b)
-        s, t = a.type, b.type
-        scale = max(s.scale, t.scale)
-        result = bounded(max(s.precision - s.scale, t.precision - t.scale) + scale + 1, scale)
+        result = decimal_result(op, a.type, b.type)
         a, b = _same_decimal(a, b)
     else:
         a, b = meet(a, b, zone, sign)
@@ -164,7 +162,7 @@ def _month_count(b: Node, sign: int) -> Node:
 def _whole_days(b: Node) -> int | None:
     if not is_literal(b) or b.params[0] is None:
         return None
-    days, rest = divmod(b.params[0], _DAY_SECONDS * TICKS_PER_SECOND[b.type.unit])
+    days, rest = divmod(b.params[0], DAY * TICKS_PER_SECOND[b.type.unit])
     return days if rest == 0 and abs(days) < 1 << 31 else None
 
 
@@ -182,13 +180,7 @@ def _same_unit(a: Node, b: Node, zone: str) -> tuple[Node, Node]:
 def days_apart(a: Node, b: Node, zone: str = "UTC") -> Node:
     """Return ``datediff(a, b)``: days from b to a, int32; timestamps count by their date in ``zone``."""
     refuse_mixed(a, b, zone)
-    return make("date_diff", (_as_date(a, zone), _as_date(b, zone)), (), INT32)
-
-
-def _as_date(x: Node, zone: str) -> Node:
-    if x.type.kind not in ("date", "timestamp", "string", "null"):
-        raise ConditionError(f"datediff needs dates, not {x.type}: {x}")
-    return cast(x, DATE, zone)
+    return make("date_diff", tuple(as_date(x, "datediff", zone, "dates") for x in (a, b)), (), INT32)
 
 
 def is_day_count(x: Node) -> bool:
@@ -199,7 +191,7 @@ def is_day_count(x: Node) -> bool:
 
 
 def duration_of_days(x: Node) -> Node:
-    return mul(literal(_DAY_SECONDS * 1_000_000, duration("us")), x)
+    return mul(literal(DAY * 1_000_000, duration("us")), x)
 
 
 def mul(a: Node, b: Node) -> Node:
@@ -224,8 +216,7 @@ def mul(a: Node, b: Node) -> Node:
     a, b = as_numbers(a, b, "*")
     if _is_decimal_pair(a, b):
         a, b = as_decimal(a), as_decimal(b)
-        t = bounded(a.type.precision + b.type.precision + 1, a.type.scale + b.type.scale)
-        return make("mul", (a, b), (), t)
+        return make("mul", (a, b), (), decimal_result("mul", a.type, b.type))
     a, b = meet(a, b, "UTC", "*")
     if a.type.kind == "decimal":
         return mul(a, b)
@@ -239,9 +230,7 @@ def div(a: Node, b: Node) -> Node:
     a, b = as_numbers(a, b, "/")
     if _is_decimal_pair(a, b):
         a, b = as_decimal(a), as_decimal(b)
-        s, t = a.type, b.type
-        scale = max(6, s.scale + t.precision + 1)
-        return make("div", (a, b), (), bounded(s.precision - s.scale + t.scale + scale, scale))
+        return make("div", (a, b), (), decimal_result("div", a.type, b.type))
     return make("div", (cast(a, FLOAT64), cast(b, FLOAT64)), (), FLOAT64)
 
 
@@ -278,9 +267,7 @@ def _remainder(op: str, a: Node, b: Node) -> Node:
     a, b = as_numbers(a, b, "%")
     if _is_decimal_pair(a, b):
         a, b = as_decimal(a), as_decimal(b)
-        s, t = a.type, b.type
-        scale = max(s.scale, t.scale)
-        result = bounded(min(s.precision - s.scale, t.precision - t.scale) + scale, scale)
+        result = decimal_result(op, a.type, b.type)
         a, b = _same_decimal(a, b)
         return make(op, (a, b), (), result)
     a, b = meet(a, b, "UTC", "%")

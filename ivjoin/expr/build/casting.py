@@ -2,48 +2,33 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import math
-from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+
 from ivjoin.errors import ConditionError, UnsupportedError
+from ivjoin.expr.kernels.casts import cast_rule, has_cast
+from ivjoin.expr.kernels.casttext import TRUTHS, decimal_parser
+from ivjoin.expr.kernels.cells import const_cell
+from ivjoin.expr.kernels.zones import zone_of
 from ivjoin.expr.literals import (
-    date_of,
-    instant_of,
     is_literal,
     literal,
     parse_date,
     parse_number,
     parse_time,
     parse_timestamp,
-    shifted,
     uuid_bytes,
     uuid_text,
-    zone_named,
 )
 from ivjoin.expr.nodes import Node, make
-from ivjoin.expr.types import BINARY, TICKS_PER_SECOND, UUID, Type
-from ivjoin.interval.machine.decimals import half_up
+from ivjoin.expr.types import BINARY, FLOAT32, TICKS_PER_SECOND, UUID, Type
 
 __all__ = ["WIDE_DECIMAL", "cast", "converted", "exact_value"]
 
 WIDE_DECIMAL = "a decimal256 is not computed with: it can be a key, be compared and be tested with IS NULL"
-_TRUTHS = {w: w in ["t", "true", "y", "yes", "1"] for w in ["t", "true", "y", "yes", "1", "f", "false", "n", "no", "0"]}
-_CASTS: dict[str, frozenset[str]] = {
-    "int": frozenset({"int", "float", "decimal", "bool", "string", "timestamp", "binary"}),
-    "float": frozenset({"int", "float", "decimal", "bool", "string", "timestamp"}),
-    "decimal": frozenset({"int", "float", "decimal", "bool", "string", "timestamp"}),
-    "bool": frozenset({"int", "float", "decimal", "bool", "string"}),
-    "string": frozenset({"int", "float", "decimal", "bool", "string", "binary", "date", "timestamp", "time"}),
-    "binary": frozenset({"string", "binary"}),
-    "date": frozenset({"date", "timestamp", "string"}),
-    "timestamp": frozenset({"date", "timestamp", "string", "int", "float", "decimal"}),
-    "time": frozenset({"time", "string"}),
-    "duration": frozenset({"duration"}),
-    "months": frozenset({"months"}),
-}
 
 
 def cast(x: Node, type: Type, zone: str = "UTC") -> Node:
@@ -56,7 +41,7 @@ def cast(x: Node, type: Type, zone: str = "UTC") -> Node:
         return make("cast", (x,), (type, zone), type)
     if type.kind == "time" and x.type.kind == "timestamp":
         return make("time_of_day", (x,), (zone,), Type("time", unit=x.type.unit))
-    if type.kind not in _CASTS.get(x.type.kind, ()) or (type.kind == "binary" and x.type.kind == "int"):
+    if not has_cast(x.type, type):
         hint = ""
         if {x.type.kind, type.kind} == {"date", "int"}:
             hint = "; unix_date() and date_from_unix_date() convert days"
@@ -81,44 +66,29 @@ def converted(x: Node, t: Type, zone: str) -> Node | None:
         return None
 
 
+_FOLDED = frozenset(
+    [(a, b) for a in ("int", "float", "decimal") for b in ("int", "float", "decimal")]
+    + [(kind, kind) for kind in ("timestamp", "duration", "time")]
+    + [("date", "timestamp"), ("bool", "int"), ("int", "string")]
+)
+
+
 def _conversion(v: Any, s: Type, t: Type, zone: str) -> Any:
     if s.kind == "string":
         return _from_text(v, t, zone)
-    if s.is_numeric and t.is_numeric:
-        return _number_as(Fraction(v, 10**s.scale) if s.kind == "decimal" else v, t)
-    if s.kind == "date" and t.kind == "timestamp":
-        seconds = v * 86_400
-        if t.tz:
-            seconds = instant_of(dt.datetime.combine(date_of(v), dt.time()), zone_named(zone))
-        return seconds * TICKS_PER_SECOND[t.unit]
-    if s.kind == t.kind and s.kind in ("timestamp", "duration", "time"):
-        if s.kind == "timestamp" and bool(s.tz) != bool(t.tz):
-            whole, rest = divmod(v, TICKS_PER_SECOND[s.unit])
-            v = shifted(whole, zone_named(zone), to_instant=bool(t.tz)) * TICKS_PER_SECOND[s.unit] + rest
-        ticks = Fraction(v * TICKS_PER_SECOND[t.unit], TICKS_PER_SECOND[s.unit])
-        return int(ticks) if ticks.denominator == 1 else None
-    if s.kind == "bool" and t.kind == "int":
-        return int(v)
-    if s.kind == "int" and t.kind == "string":
-        return str(v)
+    if s.kind == t.kind == "int":
+        return v
     if s.kind == "binary":
         return uuid_text(v) if s == UUID and t.kind == "string" else v if s == UUID and t == BINARY else None
-    return None
-
-
-def _number_as(v: Any, t: Type) -> Any:
-    if t.kind == "float":
-        if isinstance(v, Fraction):
-            v = v.numerator / v.denominator
-        elif isinstance(v, int) and t.bits == 32:
-            return None
-        return float(v)
-    if isinstance(v, float) and not math.isfinite(v):
+    if (s.kind, t.kind) not in _FOLDED or (s.kind == "int" and t == FLOAT32):
         return None
-    if t.kind == "int":
-        return int(v)
-    exact = Fraction(Decimal(repr(v)) if isinstance(v, float) else v)
-    return half_up(exact.numerator * 10**t.scale, exact.denominator)
+    if s.kind == t.kind and s.unit and v * TICKS_PER_SECOND[t.unit] % TICKS_PER_SECOND[s.unit]:
+        return None  # the coarser unit would cut digits
+    with np.errstate(all="ignore"):
+        values, valid, error = cast_rule(make("cast", (literal(v, s),), (t, zone), t), ())(const_cell(v, s))
+    if error is not None or (valid is not None and not valid[0]):
+        return None
+    return values.tolist()[0]
 
 
 def _from_text(text: str, t: Type, zone: str) -> Any:
@@ -131,8 +101,7 @@ def _from_text(text: str, t: Type, zone: str) -> Any:
         node = parse_time(text)
         return None if node is None else node.params[0] if node.type == t else converted(node, t, zone)
     if t.kind == "bool":
-        word = text.strip().lower()
-        return _TRUTHS.get(word)
+        return TRUTHS.get(text.strip().lower())
     if t.kind == "binary":
         return uuid_bytes(text) if t == UUID else text.encode()
     number = parse_number(text)
@@ -142,7 +111,7 @@ def _from_text(text: str, t: Type, zone: str) -> Any:
         return number if isinstance(number, int) else None
     if t.kind == "float":
         return float(number)
-    return None if isinstance(number, float) else _number_as(Fraction(number), t)
+    return None if isinstance(number, float) else decimal_parser(t, zone_of(None))(text.strip())
 
 
 def exact_value(node: Node) -> Fraction | None:

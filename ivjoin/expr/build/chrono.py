@@ -9,7 +9,7 @@ from functools import partial
 from ivjoin.errors import ConditionError, UnsupportedError
 from ivjoin.expr.build.arith import add, days_apart, mul
 from ivjoin.expr.build.casting import cast
-from ivjoin.expr.build.coerce import as_int32
+from ivjoin.expr.build.coerce import as_date, as_int32, as_timestamp
 from ivjoin.expr.kernels.zones import is_fixed
 from ivjoin.expr.literals import literal
 from ivjoin.expr.nodes import Node, make
@@ -133,37 +133,23 @@ def _worded(s: str) -> Node:
 
 def add_interval(x: Node, count: Node, unit: str, zone: str = "UTC") -> Node:
     """Return ``x + count units``, as ``timestampadd``; always a timestamp."""
-    return add(_stamped(x, "timestampadd", zone), mul(interval(1, unit), count), zone)
+    return add(as_timestamp(x, "timestampadd", zone), mul(interval(1, unit), count), zone)
 
 
 def add_days(d: Node, n: Node, zone: str = "UTC") -> Node:
     """Return ``date_add(d, n)``: a date, n days later."""
-    return make("add_days", (_dated(d, "date_add", zone), as_int32(n, "date_add")), (), DATE)
+    return make("add_days", (as_date(d, "date_add", zone), as_int32(n, "date_add")), (), DATE)
 
 
 def add_months(d: Node, n: Node, zone: str = "UTC") -> Node:
     """Return ``add_months(d, n)``: a date, n months later, at most the month's last day."""
-    return make("add_months", (_dated(d, "add_months", zone), as_int32(n, "add_months")), (zone,), DATE)
+    return make("add_months", (as_date(d, "add_months", zone), as_int32(n, "add_months")), (zone,), DATE)
 
 
 def last_day(d: Node, zone: str = "UTC") -> Node:
     """Return the last day of the month: the first of the next month, less one day."""
     first = trunc_date(d, "month", zone)
     return add_days(add_months(first, literal(1), zone), literal(-1), zone)
-
-
-def _dated(x: Node, what: str, zone: str) -> Node:
-    if x.type.kind not in ("date", "timestamp", "string", "null"):
-        raise ConditionError(f"{what} needs a date, not {x.type}: {x}")
-    return cast(x, DATE, zone)
-
-
-def _stamped(x: Node, what: str, zone: str) -> Node:
-    if x.type.kind == "timestamp":
-        return x
-    if x.type.kind not in ("date", "string", "null"):
-        raise ConditionError(f"{what} needs a timestamp, not {x.type}: {x}")
-    return cast(x, timestamp("us", zone), zone)
 
 
 def instant(x: Node, zone: str) -> Node:
@@ -180,7 +166,7 @@ def date_trunc(unit: str, x: Node, zone: str = "UTC") -> Node:
     u = unit_named(unit)
     if u not in TRUNC_UNITS:
         raise ConditionError(f"date_trunc does not support the unit {unit!r}; expected one of {', '.join(TRUNC_UNITS)}")
-    x = _stamped(x, "date_trunc", zone)
+    x = as_timestamp(x, "date_trunc", zone)
     return make("date_trunc", (x,), (u, zone), x.type)
 
 
@@ -189,7 +175,7 @@ def trunc_date(x: Node, unit: str, zone: str = "UTC") -> Node:
     u = unit_named(unit)
     if u not in ("year", "quarter", "month", "week"):
         raise ConditionError(f"trunc does not support the unit {unit!r}; expected year, quarter, month or week")
-    return make("trunc_date", (_dated(x, "trunc", zone),), (u,), DATE)
+    return make("trunc_date", (as_date(x, "trunc", zone),), (u,), DATE)
 
 
 def extract(field: str, x: Node, zone: str = "UTC") -> Node:
@@ -215,7 +201,7 @@ def extract(field: str, x: Node, zone: str = "UTC") -> Node:
 
 def _unix(op: str, x: Node, zone: str = "UTC") -> Node:
     """Return units since the epoch, rounded down; int64. A timestamp without a zone is local time of ``zone``."""
-    x = _stamped(x, op, zone)
+    x = as_timestamp(x, op, zone)
     if not x.type.tz:
         x = cast(x, timestamp(x.type.unit, zone), zone)
     return make(op, (x,), (), INT64)
@@ -226,7 +212,7 @@ unix_seconds, unix_millis, unix_micros = (partial(_unix, f"unix_{unit}") for uni
 
 def unix_date(x: Node, zone: str = "UTC") -> Node:
     """Return days since 1970-01-01; int32."""
-    return make("unix_date", (_dated(x, "unix_date", zone),), (), INT32)
+    return make("unix_date", (as_date(x, "unix_date", zone),), (), INT32)
 
 
 def from_days(n: Node) -> Node:

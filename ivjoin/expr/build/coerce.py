@@ -10,11 +10,11 @@ from ivjoin.expr.build.common import common_type, decimal_of, wider_decimal
 from ivjoin.expr.literals import is_literal, literal, parse_date, parse_time, parse_timestamp
 from ivjoin.expr.nodes import Node, make
 from ivjoin.expr.timezones import refuse_mixed
-from ivjoin.expr.types import BINARY, BOOL, FLOAT64, INT32, STRING, TICKS_PER_SECOND, Type
+from ivjoin.expr.types import BINARY, BOOL, DATE, FLOAT64, INT32, STRING, TICKS_PER_SECOND, Type, timestamp
 
 __all__ = [
-    "NESTED", "TIMED", "as_bool", "as_decimal", "as_double", "as_int32", "as_number", "as_numbers", "as_text",
-    "compared", "local_text", "meet", "meet_all", "read_time", "with_times",
+    "NESTED", "TIMED", "as_bool", "as_date", "as_decimal", "as_double", "as_int32", "as_number", "as_numbers",
+    "as_text", "as_timestamp", "compared", "local_text", "meet", "meet_all", "read_time", "with_times",
 ]  # fmt: skip
 
 TIMED = ("timestamp", "duration", "time")
@@ -210,6 +210,22 @@ def as_int32(x: Node, what: str) -> Node:
     if x.type.kind == "null" or (x.type.kind == "string" and is_literal(x)):
         return _implicit(x, INT32, "UTC", what)
     raise ConditionError(f"{what} needs a whole number of int32, not {x.type}: {x}; use CAST(... AS INT)")
+
+
+def as_date(x: Node, what: str, zone: str, needs: str = "a date") -> Node:
+    """Return a time, or a text of one, as a date in local time of ``zone``."""
+    if x.type.kind not in ("date", "timestamp", "string", "null"):
+        raise ConditionError(f"{what} needs {needs}, not {x.type}: {x}")
+    return cast(x, DATE, zone)
+
+
+def as_timestamp(x: Node, what: str, zone: str, needs: str = "a timestamp") -> Node:
+    """Return a timestamp, or a date or a text as a timestamp in ``zone``."""
+    if x.type.kind == "timestamp":
+        return x
+    if x.type.kind not in ("date", "string", "null"):
+        raise ConditionError(f"{what} needs {needs}, not {x.type}: {x}")
+    return cast(x, timestamp("us", zone), zone)
 
 
 def as_text(x: Node, what: str) -> Node:

@@ -6,19 +6,10 @@ from ivjoin.expr.literals import is_literal
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.types import BINARY, FLOAT64, INT64, UINT64, Type, decimal, finer_unit, timestamp
 
-__all__ = ["MAX_DIGITS", "MIN_SCALE", "bounded", "common_type", "decimal_of", "wider_decimal"]
+__all__ = ["MAX_DIGITS", "common_type", "decimal_of", "wider_decimal"]
 
 _INT_DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}
 MAX_DIGITS = 38
-MIN_SCALE = 6
-
-
-def bounded(precision: int, scale: int) -> Type:
-    """Apply Spark's 38-digit cap to a result type: it reduces fraction digits first, down to six."""
-    if precision <= MAX_DIGITS:
-        return decimal(precision, scale)
-    whole = precision - scale
-    return decimal(MAX_DIGITS, max(MAX_DIGITS - whole, min(scale, MIN_SCALE)))
 
 
 def wider_decimal(a: Type, b: Type) -> Type:

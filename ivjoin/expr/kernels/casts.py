@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ivjoin.expr.kernels import casttext as ops_casttext
-from ivjoin.expr.kernels.calendar import DAY_SECONDS, days_of, split, ticks_of, wrapped
+from ivjoin.expr.kernels.calendar import days_of, split, ticks_of, wrapped
 from ivjoin.expr.kernels.cells import (
     Cell,
     Consts,
@@ -30,9 +30,9 @@ from ivjoin.expr.kernels.integers import mul_wrapped, narrowed, whole_quotient
 from ivjoin.expr.kernels.times import as_dates
 from ivjoin.expr.kernels.zones import Zone, zone_of
 from ivjoin.expr.nodes import Node, is_met
-from ivjoin.expr.types import INT64, TICKS_PER_SECOND, UUID, Type
+from ivjoin.expr.types import DAY, INT64, TICKS_PER_SECOND, UUID, Type
 
-__all__ = ["cast_rule"]
+__all__ = ["cast_rule", "has_cast"]
 
 _I64_MAX = (1 << 63) - 1
 
@@ -55,6 +55,12 @@ def cast_rule(node: Node, _: Consts) -> Kernel:
     if make is None:
         raise unsupported(node)
     return make(t, u, zone)
+
+
+def has_cast(t: Type, u: Type) -> bool:
+    """Return whether values of a type can be cast to another one."""
+    kinds = t.kind, u.kind
+    return kinds in _CASTS or kinds in ops_casttext.CASTS or kinds == ("binary", "binary")
 
 
 Values = tuple[np.ndarray, Mask]  # and the rows that have an error
@@ -208,7 +214,7 @@ def _timestamp_to_date(t: Type, u: Type, zone: Zone) -> Kernel:
 def _date_to_timestamp(t: Type, u: Type, zone: Zone) -> Kernel:
     per = TICKS_PER_SECOND[u.unit]
     zone = zone if u.tz else zone_of(None)
-    return checked(lambda v: ticks_of(zone.instants(v.astype(np.int64) * DAY_SECONDS), np.zeros(len(v), np.int64), per))
+    return checked(lambda v: ticks_of(zone.instants(v.astype(np.int64) * DAY), np.zeros(len(v), np.int64), per))
 
 
 def _met(t: Type, u: Type, zone: Zone) -> Kernel:

@@ -11,14 +11,15 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.errors import ConditionError
-from ivjoin.expr.kernels.calendar import DAY_SECONDS, civil, days_from_civil, split
+from ivjoin.expr.kernels.calendar import split
 from ivjoin.expr.kernels.cells import Cell, Kernel, checked, dtype_of, narrowest, of_values
 from ivjoin.expr.kernels.zones import Zone, zone_of
 from ivjoin.expr.literals import uuid_bytes, uuid_text
-from ivjoin.expr.types import STRING, TICKS_PER_SECOND, Type
+from ivjoin.expr.types import DAY, STRING, TICKS_PER_SECOND, Type
+from ivjoin.interval.machine.calendar import days_from_civil, year_month_day
 from ivjoin.interval.machine.decimals import half_up
 
-__all__ = ["CASTS", "decimal_parser", "java_double", "to_met_timestamp", "uuid_texts", "uuids_of"]
+__all__ = ["CASTS", "TRUTHS", "decimal_parser", "java_double", "to_met_timestamp", "uuid_texts", "uuids_of"]
 
 # White space and control characters, which UTF8String.trimAll removes.
 _BLANK = "".join(map(chr, [*range(33), *range(127, 160)]))
@@ -100,11 +101,11 @@ def decimal_parser(u: Type, _: Zone) -> Parse:
     return parse
 
 
-_TRUTH = dict.fromkeys(("t", "true", "y", "yes", "1"), True) | dict.fromkeys(("f", "false", "n", "no", "0"), False)
+TRUTHS = dict.fromkeys(("t", "true", "y", "yes", "1"), True) | dict.fromkeys(("f", "false", "n", "no", "0"), False)
 
 
 def _bool_parser(u: Type, _: Zone) -> Parse:
-    return lambda s: _TRUTH.get(s.lower())
+    return lambda s: TRUTHS.get(s.lower())
 
 
 _DATE = re.compile(r"([+-]?[0-9]{4,7})(?:-([0-9]{1,2})(?:-([0-9]{1,2})(?:[T ].*)?)?)?", re.DOTALL)
@@ -118,8 +119,8 @@ _CLOCK = re.compile(r"([0-9]{1,2}):([0-9]{1,2})(?::([0-9]{1,2})(?:\.([0-9]*))?)?
 def _days(year: int, month: int, day: int) -> int | None:
     if not (1 <= month <= 12 and 1 <= day <= 31):
         return None
-    days = int(days_from_civil(np.array([year]), np.array([month]), day)[0])
-    return days if int(civil(np.array([days]))[1][0]) == month else None
+    days = int(days_from_civil(year, month, day))
+    return days if year_month_day(days)[1] == month else None
 
 
 def _date_parser(u: Type, _: Zone) -> Parse:
@@ -154,7 +155,7 @@ def _timestamp_parser(u: Type, session: Zone, ends: bool = False) -> Parse:
         clock = _clock(m[4], m[5], m[6], m[7]) if m else None
         if m is None or days is None or clock is None:
             return None
-        seconds = days * DAY_SECONDS + clock[0]
+        seconds = days * DAY + clock[0]
         zone = session
         if m[8]:
             try:
@@ -248,7 +249,7 @@ def _date_text(year: int, month: int, day: int) -> str:
 
 
 def _date_texts(days: np.ndarray) -> list[str]:
-    return [_date_text(*ymd) for ymd in zip(*(part.tolist() for part in civil(days)))]
+    return [_date_text(*ymd) for ymd in zip(*(part.tolist() for part in year_month_day(days.astype(np.int64))))]
 
 
 def _clock_texts(seconds: np.ndarray, below: np.ndarray, per: int) -> list[str]:
@@ -266,8 +267,8 @@ def _timestamp_texts(t: Type, session: Zone) -> Format:
     def texts(v: np.ndarray) -> list[str]:
         seconds, below = split(v, per)
         local = zone.local(seconds)
-        days = local // DAY_SECONDS
-        clocks = _clock_texts(local - days * DAY_SECONDS, below, per)
+        days = local // DAY
+        clocks = _clock_texts(local - days * DAY, below, per)
         return [f"{d} {c}" for d, c in zip(_date_texts(days), clocks)]
 
     return texts

@@ -19,8 +19,9 @@ from ivjoin.expr.nodes import Node
 from ivjoin.expr.types import Type
 
 __all__ = [
-    "Cell", "Consts", "Kernel", "Mask", "Rule", "absent", "checked", "combined", "const_cell", "const_values",
-    "dtype_of", "flagged", "met", "narrowest", "objects", "of_values", "one", "present", "rows", "unsupported",
+    "LARGE", "Cell", "Consts", "Kernel", "Mask", "Rule", "absent", "checked", "combined", "const_cell", "const_values",
+    "dtype_of", "flagged", "met", "narrowest", "objects", "of_values", "one", "present", "repeated", "rows",
+    "unsupported",
 ]
 
 Mask = np.ndarray | None
@@ -30,6 +31,7 @@ Consts = tuple[Cell | None, ...]  # for each argument its cell if it is a consta
 Rule = Callable[[Node, Consts], Kernel]
 
 count = np.count_nonzero
+LARGE = {"string": pa.large_string(), "binary": pa.large_binary()}  # the Arrow types of texts in cells
 
 
 def met(a: Mask, b: Mask) -> Mask:
@@ -67,6 +69,13 @@ def rows(*values: Any) -> int:
     """Return the number of rows of values, some of them constants with one row."""
     lengths = [len(v) for v in values]
     return 0 if 0 in lengths else max(lengths)
+
+
+def repeated(values: Any, n: int) -> Any:
+    """Return values of n rows, or of a constant n times."""
+    if len(values) == n:
+        return values
+    return np.repeat(values, n) if isinstance(values, np.ndarray) else values.take(pa.array(np.zeros(n, np.int64)))
 
 
 def absent(valid: Mask, n: int) -> np.ndarray:
@@ -134,7 +143,7 @@ def const_cell(value: Any, t: Type) -> Cell:
 def const_values(values: list[Any], t: Type) -> Any:
     """Return the values of literals of a type, in the form that the evaluator has for a column."""
     if t.kind in ("string", "binary"):
-        return pa.array(values, type=pa.large_string() if t.kind == "string" else pa.large_binary())
+        return pa.array(values, type=LARGE[t.kind])
     if t.kind == "opaque":
         raise UnsupportedError(f"a literal of type {t} cannot take part in an expression")
     if t.kind in ("decimal", "decimal256"):

@@ -12,13 +12,12 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.errors import UnsupportedError
-from ivjoin.expr.kernels.cells import Cell, Mask, dtype_of, objects
+from ivjoin.expr.kernels.cells import LARGE, Cell, Mask, dtype_of, objects
 from ivjoin.expr.types import TICKS_PER_SECOND, Type, from_arrow
 
 __all__ = ["bits", "load", "loader", "nothing"]
 
 _I64 = np.dtype(np.int64)
-_LARGE = {"string": pa.large_string(), "binary": pa.large_binary()}
 
 
 def loader(t: Type) -> Callable[[Any], Cell]:
@@ -30,7 +29,7 @@ def loader(t: Type) -> Callable[[Any], Cell]:
         return _plain_loader(t, pa.Date32Array)
     if t.kind in ("timestamp", "duration"):
         return _plain_loader(t, pa.TimestampArray if t.kind == "timestamp" else pa.DurationArray, t.unit)
-    if t.kind in _LARGE:
+    if t.kind in LARGE:
         return _text_loader(t)
     return lambda array: load(array, t)
 
@@ -55,7 +54,7 @@ def _plain_loader(t: Type, plain: Any, unit: str | None = None) -> Callable[[Any
 
 def _text_loader(t: Type) -> Callable[[Any], Cell]:
     plain = pa.StringArray if t.kind == "string" else pa.BinaryArray
-    large = _LARGE[t.kind]
+    large = LARGE[t.kind]
 
     def fetch(array: Any) -> Cell:
         if array.__class__ is plain and array.null_count == 0:
@@ -87,7 +86,7 @@ def load(array: Any, t: Type) -> Cell:
     if t.kind == "opaque":
         return array, _valid(array), None
     if t.kind in ("string", "binary"):
-        large = _LARGE[t.kind]
+        large = LARGE[t.kind]
         return (array if a == large else array.cast(large)), _valid(array), None
     valid = _valid(array)
     if t.kind == "bool":
@@ -114,8 +113,8 @@ def _values(array: Any, t: Type) -> Any:
 
 def _taken(values: Any, t: Type, places: Any) -> Any:
     values = _values(values, t)
-    if t.kind in _LARGE:
-        values = values.cast(_LARGE[t.kind])  # Arrow has no take for views
+    if t.kind in LARGE:
+        values = values.cast(LARGE[t.kind])  # Arrow has no take for views
     return values.take(places)
 
 
@@ -123,7 +122,7 @@ def nothing(n: int, t: Type) -> Cell:
     """Return the cell of n nulls."""
     valid = np.zeros(n, dtype=bool)
     if t.kind in ("string", "binary"):
-        return pa.nulls(n, _LARGE[t.kind]), valid, None
+        return pa.nulls(n, LARGE[t.kind]), valid, None
     if t.kind == "opaque":
         return pa.nulls(n), valid, None
     return np.zeros(n, dtype=_I64 if t.kind in ("decimal", "decimal256") else dtype_of(t)), valid, None

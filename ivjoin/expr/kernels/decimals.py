@@ -16,6 +16,7 @@ from ivjoin.expr.kernels.integers import add_wrapped, dividing, mul_wrapped, nar
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.types import INT64, Type
 from ivjoin.interval.machine.decimals import divided, half_up, shortened
+from ivjoin.interval.machine.integers import truncated
 
 __all__ = [
     "as_objects", "div", "division", "fitted", "magnitude", "minus", "mul", "plus", "positive",
@@ -169,13 +170,8 @@ def div(node: Node, _: Consts) -> Kernel:
     return dividing(quotient)
 
 
-def _truncated(n: int, d: int) -> int:
-    q = abs(n) // abs(d)
-    return q if (n < 0) == (d < 0) else -q
-
-
-_TRUNCATED = np.frompyfunc(_truncated, 2, 1)
-_REMAINDER = np.frompyfunc(lambda n, d: n - d * _truncated(n, d), 2, 1)
+_TRUNCATED = np.frompyfunc(truncated, 2, 1)
+_REMAINDER = np.frompyfunc(lambda n, d: n - d * truncated(n, d), 2, 1)
 
 
 def _quotient_and_rest(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -9,13 +9,11 @@ from typing import Any
 import pyarrow as pa
 
 from ivjoin.errors import UnsupportedError
-from ivjoin.expr.kernels.cells import Cell, Consts, Kernel, combined, dtype_of, of_values, unsupported
+from ivjoin.expr.kernels.cells import LARGE, Cell, Consts, Kernel, combined, dtype_of, of_values, unsupported
 from ivjoin.expr.kernels.columns import load
 from ivjoin.expr.nodes import Node
 
 __all__ = ["function", "like", "like_regex"]
-
-_LARGE = {"string": pa.large_string(), "binary": pa.large_binary()}
 
 
 def like_regex(pattern: str, escape: str) -> str:
@@ -103,8 +101,8 @@ def _unless_ascii(f: Any, exact: Callable[[str], str]) -> Any:
 
 
 def _sample(a: Node) -> Any:
-    if a.type.kind in _LARGE:
-        return pa.array([], type=_LARGE[a.type.kind])
+    if a.type.kind in LARGE:
+        return pa.array([], type=LARGE[a.type.kind])
     if a.type.kind == "null":
         return pa.nulls(0)
     if a.type.kind in ("decimal", "opaque"):

@@ -11,22 +11,23 @@ from collections.abc import Callable
 import numpy as np
 
 from ivjoin.expr.kernels.calendar import (
-    DAY_SECONDS,
-    civil,
-    days_from_civil,
+    DATE_UNITS,
+    LOCAL_UNITS,
+    TICK_UNITS,
     days_of,
     local_seconds,
-    months_later,
     seconds_of,
     split,
     ticks_of,
+    trunc_width,
     wrapped,
 )
 from ivjoin.expr.kernels.cells import Consts, Kernel, Mask, Rule, checked, combined, of_values, unsupported
 from ivjoin.expr.kernels.integers import SUMS, add_ints, add_wrapped, affine, sub_ints, sub_wrapped, whole_quotient
 from ivjoin.expr.kernels.zones import Zone, zone_of
 from ivjoin.expr.nodes import Node
-from ivjoin.expr.types import TICKS_PER_SECOND
+from ivjoin.expr.types import DAY, TICKS_PER_SECOND
+from ivjoin.interval.machine.calendar import days_from_civil, first_day, months_later, year_month_day
 
 __all__ = [
     "add_days", "add_months", "as_dates", "date_diff", "date_trunc", "extract", "scaled", "since_epoch", "span", "sum_",
@@ -78,7 +79,7 @@ def _moved(node: Node, unit: str, sign: int, consts: Consts) -> Kernel:
     step = consts[1]
     if step is not None:
         ticks = sign * int(step[0][0])
-        if zone.fixed is not None or abs(ticks) < DAY_SECONDS * TICKS_PER_SECOND[unit]:
+        if zone.fixed is not None or abs(ticks) < DAY * TICKS_PER_SECOND[unit]:
             return affine(t, 1, ticks)
     elif zone.fixed is not None:
         return add_ints if sign > 0 else sub_ints
@@ -86,7 +87,7 @@ def _moved(node: Node, unit: str, sign: int, consts: Consts) -> Kernel:
 
 
 def _by_calendar(zone: Zone, per: int, sign: int) -> Kernel:
-    day = DAY_SECONDS * per
+    day = DAY * per
 
     def moved(x: np.ndarray, d: np.ndarray) -> Values:
         # Toward zero, so that the rest has the sign of the whole.
@@ -105,7 +106,7 @@ def _plus_days(x: np.ndarray, days: np.ndarray, zone: Zone, per: int) -> tuple[n
     """Return instants moved by calendar days, at the same local time, and the rows that leave the range."""
     seconds, below = split(x, per)
     offset = zone.offsets(seconds)
-    local, bad = add_wrapped(seconds + offset, days * DAY_SECONDS)
+    local, bad = add_wrapped(seconds + offset, days * DAY)
     moved = zone.instants(local, offset)
     bad = bad | wrapped(seconds, seconds + offset) | wrapped(local, moved)
     ticks, over = ticks_of(np.where(days == 0, seconds, moved), below, per)
@@ -132,15 +133,15 @@ def add_months(node: Node, _: Consts) -> Kernel:
         seconds, below = split(x, per)
         offset = zone.offsets(seconds)
         local = seconds + offset
-        day = local // DAY_SECONDS
-        then, bad = seconds_of(months_later(day, m.astype(np.int64)), local - day * DAY_SECONDS)
+        day = local // DAY
+        then, bad = seconds_of(months_later(day, m.astype(np.int64)), local - day * DAY)
         moved = zone.instants(then, offset)
         bad = (bad | wrapped(seconds, local) | wrapped(then, moved)) & (m != 0)
         r, over = ticks_of(np.where(m == 0, seconds, moved), below, per)
         return r, combined(bad, over)
 
     if t.kind == "date":
-        return checked(lambda x, m: as_dates(months_later(x, m.astype(np.int64))))
+        return checked(lambda x, m: as_dates(months_later(x.astype(np.int64), m.astype(np.int64))))
     if t.kind == "timestamp":
         return checked(later)
     raise unsupported(node)
@@ -161,44 +162,22 @@ def date_diff(node: Node, _: Consts) -> Kernel:
 # -- truncation and fields -----------------------------------------------------------------------------------------
 
 
-def _first_day(unit: str) -> Callable[[np.ndarray], np.ndarray]:
-    """Return a function to the first day of the week, month, quarter or year of days since the epoch."""
-    if unit == "week":
-        return lambda days: days - (days + 3) % 7  # 1970-01-01 is a Thursday, weeks start on Monday
-
-    def first(days: np.ndarray) -> np.ndarray:
-        year, month, _ = civil(days)
-        if unit == "year":
-            month = np.ones_like(month)
-        elif unit == "quarter":
-            month = month - (month - 1) % 3
-        return days_from_civil(year, month, 1)
-
-    return first
-
-
-_DATE_UNITS = ("year", "quarter", "month", "week")
-_LOCAL_UNITS = {"minute": 60, "hour": 3600, "day": DAY_SECONDS}
-_TICK_UNITS = {"second": 1, "millisecond": 1_000, "microsecond": 1_000_000}
-
-
 def trunc_date(node: Node, _: Consts) -> Kernel:
-    if node.args[0].type.kind != "date" or node.params[0] not in _DATE_UNITS:
+    if node.args[0].type.kind != "date" or node.params[0] not in DATE_UNITS:
         raise unsupported(node)
-    first = _first_day(node.params[0])
+    first = first_day(node.params[0])
     return checked(lambda x: as_dates(first(x.astype(np.int64))))
 
 
 def date_trunc(node: Node, _: Consts) -> Kernel:
     t = node.args[0].type
     unit = node.params[0]
-    if t.kind != "timestamp" or node.type != t or unit not in (*_DATE_UNITS, *_LOCAL_UNITS, *_TICK_UNITS):
+    if t.kind != "timestamp" or node.type != t or unit not in (*DATE_UNITS, *LOCAL_UNITS, *TICK_UNITS):
         raise unsupported(node)
     per = TICKS_PER_SECOND[t.unit]
     zone = zone_of(node.params[1]) if t.tz and len(node.params) > 1 else zone_of(None)
-    whole = unit in _LOCAL_UNITS and zone.fixed is not None and zone.fixed % _LOCAL_UNITS[unit] == 0
-    if unit in _TICK_UNITS or whole:
-        width = per // _TICK_UNITS[unit] if unit in _TICK_UNITS else per * _LOCAL_UNITS[unit]
+    width = trunc_width(unit, per, zone.fixed)
+    if width is not None:
         if width <= 1:
             return lambda a: a
 
@@ -207,7 +186,7 @@ def date_trunc(node: Node, _: Consts) -> Kernel:
             return r, r > x  # only the least ticks wrap
 
         return checked(floored)
-    first = _first_day(unit) if unit in _DATE_UNITS else None
+    first = first_day(unit) if unit in DATE_UNITS else None
 
     def truncated(x: np.ndarray) -> Values:
         seconds, _ = split(x, per)
@@ -215,12 +194,11 @@ def date_trunc(node: Node, _: Consts) -> Kernel:
         local = seconds + offset
         bad = wrapped(seconds, local)
         if first is not None:
-            start, over = seconds_of(first(local // DAY_SECONDS), np.int64(0))
+            start, over = seconds_of(first(local // DAY), np.int64(0))
             r = zone.instants(start)
             bad |= over
         else:
-            width = _LOCAL_UNITS[unit]
-            start = local // width * width
+            start = local // LOCAL_UNITS[unit] * LOCAL_UNITS[unit]
             r = zone.instants(start, offset)
             bad |= start > local
         bad |= wrapped(start, r)
@@ -233,8 +211,8 @@ def date_trunc(node: Node, _: Consts) -> Kernel:
 def _week(days: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the ISO year and week, which are the year and week of the Thursday in the same week."""
     thursday = days - (days + 3) % 7 + 3
-    year, _, _ = civil(thursday)
-    return year, (thursday - days_from_civil(year, np.ones_like(year), 1)) // 7 + 1
+    year, _, _ = year_month_day(thursday)
+    return year, (thursday - days_from_civil(year, 1, 1)) // 7 + 1
 
 
 def _month_number(year: np.ndarray, month: np.ndarray, _: np.ndarray) -> np.ndarray:
@@ -242,12 +220,13 @@ def _month_number(year: np.ndarray, month: np.ndarray, _: np.ndarray) -> np.ndar
 
 
 _FIELDS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "year": lambda d: civil(d)[0], "month": lambda d: civil(d)[1], "day": lambda d: civil(d)[2],
-    "quarter": lambda d: (civil(d)[1] + 2) // 3, "month_number": lambda d: _month_number(*civil(d)),
+    "year": lambda d: year_month_day(d)[0], "month": lambda d: year_month_day(d)[1],
+    "day": lambda d: year_month_day(d)[2],
+    "quarter": lambda d: (year_month_day(d)[1] + 2) // 3, "month_number": lambda d: _month_number(*year_month_day(d)),
     "week": lambda d: _week(d)[1], "yearofweek": lambda d: _week(d)[0],
     "dayofweek": lambda d: (d + 4) % 7 + 1, "dayofweek_iso": lambda d: (d + 3) % 7 + 1,
     "weekday": lambda d: (d + 3) % 7,
-    "dayofyear": lambda d: d - days_from_civil(civil(d)[0], np.ones_like(d), 1) + 1,
+    "dayofyear": lambda d: d - days_from_civil(year_month_day(d)[0], 1, 1) + 1,
 }
 _CLOCK: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "hour": lambda s: s // 3600 % 24, "minute": lambda s: s // 60 % 60, "second": lambda s: s % 60,

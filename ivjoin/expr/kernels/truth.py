@@ -22,6 +22,7 @@ from ivjoin.expr.kernels.cells import (
     const_values,
     of_values,
     present,
+    repeated,
     rows,
     unsupported,
 )
@@ -121,13 +122,13 @@ def _full(mask: Mask, n: int, fill: bool) -> np.ndarray:
 
 def _pick(n: int, picks: list[tuple[np.ndarray, Any]], default: Any) -> Any:
     if isinstance(default, np.ndarray):
-        out = default if len(default) == n else np.repeat(default, n)
+        out = repeated(default, n)
         for mask, v in reversed(picks):
             out = np.where(mask, v, out)
         return out
     import pyarrow.compute as pc
 
-    text = default if len(default) == n else default.take(pa.array(np.zeros(n, dtype=np.int64)))
+    text = repeated(default, n)
     for mask, v in reversed(picks):
         text = pc.if_else(pa.array(mask), v if len(v) == n else v[0], text)
     return text.combine_chunks() if isinstance(text, pa.ChunkedArray) else text

@@ -17,11 +17,11 @@ from pathlib import Path
 import numpy as np
 
 from ivjoin.expr.literals import zone_named
+from ivjoin.expr.types import DAY
 
 __all__ = ["Zone", "is_fixed", "zone_of"]
 
-_DAY = 86_400
-_CYCLE = 146_097 * _DAY  # seconds in 400 Gregorian years, a whole number of weeks
+_CYCLE = 146_097 * DAY  # seconds in 400 Gregorian years, a whole number of weeks
 
 
 class Zone:
@@ -78,7 +78,7 @@ class Zone:
             return local - self.fixed
         out = local - self._between(self._until, local)
         if self._yearly is not None:
-            late = local >= self._last + 2 * _DAY
+            late = local >= self._last + 2 * DAY
             if np.count_nonzero(late):
                 rest = local[late]
                 turned = self._last + (rest - self._last) % _CYCLE
@@ -103,14 +103,14 @@ def _probed(tz: zoneinfo.ZoneInfo, start: int) -> Zone:
     def offset(second: int) -> int:
         found = (epoch + dt.timedelta(seconds=second)).astimezone(tz).utcoffset()
         assert found is not None
-        return found.days * _DAY + found.seconds
+        return found.days * DAY + found.seconds
 
     # A rule's two transitions of a year are weeks apart, so a probe every ten days finds each.
-    step = 10 * _DAY
+    step = 10 * DAY
     at, after = [], []
     low, before = start, offset(start)
     first = before
-    while low < start + _CYCLE + 370 * _DAY:
+    while low < start + _CYCLE + 370 * DAY:
         high = low + step
         now = offset(high)
         if now != before:
@@ -133,7 +133,7 @@ def zone_of(name: str | None) -> Zone:
         return _read(tz)
     found = tz.utcoffset(None)
     assert found is not None
-    return Zone(found.days * _DAY + found.seconds, none, none)
+    return Zone(found.days * DAY + found.seconds, none, none)
 
 
 def is_fixed(name: str | None) -> bool:

@@ -14,7 +14,7 @@ from ivjoin.functions.records import direction, linear
 from ivjoin.functions.records.record import NOT_LINEAR, Absent, Meaning, Operator, always, call, one, quiet
 from ivjoin.functions.records.writing import ADD, ATOM, MUL, UNARY, Arg, by_width, called, infix, narrowed
 from ivjoin.functions.rules import rules_float, rules_integer, rules_time
-from ivjoin.functions.rules.rule import unary
+from ivjoin.functions.rules.rule import binary, unary
 
 __all__ = ["OPERATORS", "SPELLINGS"]
 
@@ -31,8 +31,8 @@ OPERATORS = (
         "add",
         {
             "int": Meaning(ops_integer.arith, rules_integer.add),
-            "float": quiet(ops_float.binary(np.add), rules_float.add),
-            "decimal": Meaning(ops_decimal.sum_(ops_decimal.plus), rules_integer.decimal_sum(1)),
+            "float": quiet(ops_float.binary(np.add), binary("add")),
+            "decimal": Meaning(ops_decimal.sum_(ops_decimal.plus), rules_integer.decimal_sum("add")),
             "time": Meaning(ops_time.sum_, rules_time.sum_),
         },
         ("l.a + r.b", "l.x + r.y", "l.p + r.q", "l.i + r.j", "l.t + r.i", "l.a + l.a"),
@@ -44,7 +44,7 @@ OPERATORS = (
         {
             "int": Meaning(ops_integer.arith, rules_integer.sub),
             "float": quiet(ops_float.binary(np.subtract), rules_float.sub),
-            "decimal": Meaning(ops_decimal.sum_(ops_decimal.minus), rules_integer.decimal_sum(-1)),
+            "decimal": Meaning(ops_decimal.sum_(ops_decimal.minus), rules_integer.decimal_sum("sub")),
             "time": Meaning(ops_time.sum_, rules_time.sum_),
         },
         ("l.a - r.b", "l.x - r.y", "l.p - r.q", "l.t - r.v", "l.t - r.i", "l.x - l.x"),
@@ -66,7 +66,7 @@ OPERATORS = (
     Operator(
         "div",
         {
-            "float": Meaning(ops_float.dividing(np.divide), rules_float.div),
+            "float": Meaning(ops_float.dividing(np.divide), binary("div", divides=True)),
             "decimal": Meaning(ops_decimal.div, rules_integer.decimal_div),
         },
         ("l.x / r.y", "l.p / r.q"),
@@ -87,9 +87,9 @@ OPERATORS = (
     Operator(
         "mod",
         {
-            "int": Meaning(ops_integer.arith, rules_integer.mod),
-            "float": Meaning(ops_float.dividing(np.fmod), rules_float.mod),
-            "decimal": Meaning(ops_decimal.division(lambda q, r, y: r, False), rules_integer.mod),
+            "int": Meaning(ops_integer.arith, rules_integer.remainder("rem")),
+            "float": Meaning(ops_float.dividing(np.fmod), binary("rem", divides=True)),
+            "decimal": Meaning(ops_decimal.division(lambda q, r, y: r, False), rules_integer.remainder("rem")),
         },
         ("l.a % r.b", "l.x % r.y", "l.p % r.q"),
         narrowed(by_width("%", MUL)), _REMAINDER, NOT_LINEAR,
@@ -99,9 +99,9 @@ OPERATORS = (
     Operator(
         "pmod",
         {
-            "int": Meaning(ops_integer.arith, rules_integer.pmod),
-            "float": Meaning(ops_float.dividing(ops_float.pmod), rules_float.pmod),
-            "decimal": Meaning(ops_decimal.division(ops_decimal.positive, False), rules_integer.pmod),
+            "int": Meaning(ops_integer.arith, rules_integer.remainder("pmod")),
+            "float": Meaning(ops_float.dividing(ops_float.pmod), binary("pmod", divides=True)),
+            "decimal": Meaning(ops_decimal.division(ops_decimal.positive, False), rules_integer.remainder("pmod")),
         },
         ("pmod(l.a, r.b)", "pmod(l.x, r.y)", "pmod(l.p, r.q)"),
         narrowed(called("pmod")), _REMAINDER, NOT_LINEAR,

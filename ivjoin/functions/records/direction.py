@@ -9,9 +9,9 @@ import enum
 from collections.abc import Callable, Sequence
 
 from ivjoin.expr.nodes import Node
-from ivjoin.expr.types import TICKS_PER_SECOND
+from ivjoin.expr.types import DAY, TICKS_PER_SECOND
 from ivjoin.functions.rules.domain import Dom
-from ivjoin.functions.rules.rules_time import DAY, clock
+from ivjoin.functions.rules.rules_time import clock
 
 __all__ = [
     "Direction", "DirectionRule", "abs_", "add", "add_months", "all_", "at_fixed_clock", "cast",

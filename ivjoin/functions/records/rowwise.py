@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ivjoin.expr.kernels.cells import Cell, Consts, Kernel, combined, dtype_of, flagged, met, rows
+from ivjoin.expr.kernels.cells import LARGE, Cell, Consts, Kernel, combined, dtype_of, flagged, met, rows
 from ivjoin.expr.nodes import Node
 
 __all__ = ["by_row", "listed"]
@@ -30,7 +30,7 @@ def by_row(f: Callable[..., Any], most: int = 1 << 16) -> Callable[[Node, Consts
 
     def rule(node: Node, consts: Consts) -> Kernel:
         t = node.type
-        text = {"string": pa.large_string(), "binary": pa.large_binary()}.get(t.kind)
+        text = LARGE.get(t.kind)
 
         @lru_cache(most)
         def value(*args: Any) -> Any:

@@ -12,10 +12,12 @@ from typing import Any, NamedTuple
 from ivjoin.expr.nodes import Node
 from ivjoin.functions.rules.domain import NAN, NULL
 from ivjoin.functions.rules.state import Backward, Cases, Forward, State
+from ivjoin.interval.machine.operation import Binary, Unary
 from ivjoin.interval.typed import operators
 
 __all__ = [
-    "Maker", "Pair", "Place", "Rule", "nothing", "same", "strict", "strict_binary", "strict_unary", "unary", "with_nan",
+    "Maker", "Pair", "Place", "Rule", "binary", "nothing", "of_binary", "of_unary", "same", "strict", "strict_binary",
+    "strict_unary", "unary", "with_nan",
 ]  # fmt: skip
 
 Pair = tuple[Any, Any]
@@ -193,15 +195,28 @@ def strict_binary(
     return Rule(up, down)
 
 
+def of_unary(p: Place, made: Unary) -> Rule:
+    """Return the rule of an operator of typed intervals."""
+    null = made.makes_null
+    makes = None if null is None else lambda x: NULL if null(x) else 0
+    nan_gives = 0 if made.nan == "zero" else None
+    limits = p.node.type.limits
+    return strict_unary(p, made.forward, made.back, limits, makes, made.nan == "error", nan_gives, made.nan == "null")
+
+
+def of_binary(p: Place, made: Binary, divides: bool = False) -> Rule:
+    """Return the rule of an operator of two typed intervals."""
+    return strict_binary(p, made.forward, made.back1, made.back2, p.node.type.limits, made.makes_nan, divides)
+
+
 def unary(name: str) -> Callable[[Place], Rule]:
-    """Return the rule of an operator of typed intervals, such as neg or floor."""
+    """Return the rule of an operator of typed intervals by its name, such as neg or floor."""
+    return lambda p: of_unary(p, operators.unary(name, p.node.args[0].type))
 
-    def make(p: Place) -> Rule:
-        made = operators.unary(name, p.node.args[0].type)
-        limits = p.node.type.limits
-        return strict_unary(p, made.forward, made.back, limits, nan_gives=0 if made.nan == "zero" else None)
 
-    return make
+def binary(name: str, divides: bool = False) -> Callable[[Place], Rule]:
+    """Return the rule of an operator of two typed intervals by its name, such as div."""
+    return lambda p: of_binary(p, operators.outer(name, *(a.type for a in p.node.args)), divides)
 
 
 def same(p: Place) -> Rule:

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from ivjoin.expr.nodes import is_met
-from ivjoin.expr.types import TICKS_PER_SECOND, Type
+from ivjoin.expr.types import DAY, TICKS_PER_SECOND, Type
 from ivjoin.functions.rules.domain import NAN, NULL
-from ivjoin.functions.rules.rule import Place, Rule, same, strict_unary
-from ivjoin.functions.rules.rules_time import DAY, clock, stepwise
+from ivjoin.functions.rules.rule import Place, Rule, of_unary, same, strict_unary
+from ivjoin.functions.rules.rules_time import clock, stepwise
 from ivjoin.functions.rules.state import State
 from ivjoin.functions.rules.zones import clock_of
 from ivjoin.interval import truth
@@ -33,10 +33,7 @@ def _converted(p: Place, t: Type, u: Type) -> Rule:
     """Return the rule of typed intervals; a cast from or to text is only known to be strict."""
     if not {t.kind, u.kind} <= HAVE_INTERVALS:
         return Rule(None, None)
-    made = conversion(domain(t), domain(u))
-    null = made.makes_null
-    makes = None if null is None else lambda x: NULL if null(x) else 0
-    return strict_unary(p, made.forward, made.back, u.limits, makes, made.nan == "error", None, made.nan == "null")
+    return of_unary(p, conversion(domain(t), domain(u)))
 
 
 # Truths

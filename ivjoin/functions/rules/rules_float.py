@@ -2,72 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from math import inf
 
 from ivjoin.functions.rules.domain import NAN
-from ivjoin.functions.rules.rule import Maker, Pair, Place, Rule, strict_binary, strict_unary
-from ivjoin.interval.machine import float_remainders as r
+from ivjoin.functions.rules.rule import Maker, Pair, Place, Rule, binary, strict_unary, unary
 from ivjoin.interval.machine import floats as m
 
-__all__ = [
-    "ENTIRE", "add", "div", "mod", "mul", "neighbour", "pmod", "round_", "sub",
-]  # fmt: skip
+__all__ = ["ENTIRE", "mul", "neighbour", "round_", "sub"]
 
 ENTIRE: Pair = (-inf, inf)
 
 
-def _rounded(
-    forward: Callable[..., Pair], back_a: Callable[..., Pair], back_b: Callable[..., Pair],
-    makes_nan: Callable[[Pair, Pair], bool], divides: bool = False,
-) -> Callable[[Place], Rule]:
-    """Return the rule of an operator of two floats from functions that take the format first."""
-
-    def make(p: Place) -> Rule:
-        f = p.node.type.format
-        each = partial(forward, f), partial(back_a, f), partial(back_b, f)
-        return strict_binary(p, *each, ENTIRE, makes_nan, divides)
-
-    return make
-
-
-add = _rounded(m.add, m.add_rev, m.add_rev, m.add_nan)
-div = _rounded(m.div, m.div_rev_dividend, m.div_rev_divisor, m.div_nan, True)
-mod = _rounded(r.remainders, r.dividends, r.divisors, r.remainder_nan, True)
-_product = _rounded(m.mul, m.mul_rev, m.mul_rev, m.mul_nan)
-
-
 def sub(p: Place) -> Rule:
-    f = p.node.type.format
     if p.at[0] == p.at[1]:
         return strict_unary(
             Place(p.node, p.i, p.at[:1]), lambda x: (0.0, 0.0), lambda z, x: x, ENTIRE,
             lambda x: NAN if x[0] == -inf or x[1] == inf else 0,
         )  # fmt: skip
-    # a - b is a + (-b), rounding included.
-    return strict_binary(
-        p, lambda a, b: m.add(f, a, m.neg(b)), lambda z, b, a: m.add_rev(f, z, m.neg(b), a),
-        lambda z, a, b: m.neg(m.add_rev(f, z, a, m.neg(b))), ENTIRE, lambda a, b: m.add_nan(a, m.neg(b)),
-    )  # fmt: skip
+    return binary("sub")(p)
 
 
 def mul(p: Place) -> Rule:
-    f = p.node.type.format
-    a, b = p.at
-    if a == b:
-        return strict_unary(
-            Place(p.node, p.i, (a,)), lambda x: m.sqr(f, x), lambda z, x: m.sqr_rev(f, z, x), ENTIRE
-        )
-    return _product(p)
-
-
-def pmod(p: Place) -> Rule:
-    f = p.node.type.format
-    return strict_binary(
-        p, lambda a, b: r.positive_remainders(f, a, b), lambda z, b, a: r.positive_dividends(f, z, b, a), None, ENTIRE,
-        lambda a, b: r.positive_remainder_nan(f, a, b), True,
-    )  # fmt: skip
+    if p.at[0] == p.at[1]:
+        return unary("sqr")(Place(p.node, p.i, p.at[:1]))
+    return binary("mul")(p)
 
 
 def neighbour(up: bool) -> Maker:

@@ -11,16 +11,14 @@ import math
 from collections.abc import Callable
 from math import inf, nextafter, pi
 
-from ivjoin.expr.ordinal import ordinal_of, value_of
-from ivjoin.expr.types import FLOAT64
 from ivjoin.functions.rules.domain import NAN, NULL
 from ivjoin.functions.rules.rule import NONE, Maker, Pair, Place, Rule, strict_binary, strict_unary, with_nan
 from ivjoin.functions.rules.rules_float import ENTIRE
 from ivjoin.interval.machine import floats as m
-from ivjoin.interval.machine.bisection import first_true, last_true
+from ivjoin.interval.machine.bisection import float_preimage
 
 __all__ = [
-    "HALF_PI", "LIBRARY_ULPS", "atan2", "cosh", "hypot", "logarithm", "lower", "preimage", "rising", "sqrt", "tan",
+    "HALF_PI", "LIBRARY_ULPS", "atan2", "cosh", "hypot", "logarithm", "lower", "rising", "sqrt", "tan",
     "total", "upper", "waved",
 ]  # fmt: skip
 
@@ -44,26 +42,6 @@ def upper(y: float) -> float:
     for _ in range(_STEPS):
         y = nextafter(y, inf)
     return y
-
-
-def preimage(low: Function, high: Function, z: Pair, x: Pair, near: Function | None = None) -> Pair:
-    """Return the doubles of ``x`` at which a rising function, enclosed by ``low`` and ``high``, may be in ``z``."""
-    lo, hi = ordinal_of(x[0], FLOAT64), ordinal_of(x[1], FLOAT64)
-    guesses = [None, None]
-    if near is not None:
-        guesses = [_guess(near, c) for c in z]  # type: ignore[misc]
-    lo = first_true(lambda n: high(value_of(n, FLOAT64)) >= z[0], lo, hi, guesses[0])
-    if lo > hi:
-        return NONE
-    hi = last_true(lambda n: low(value_of(n, FLOAT64)) <= z[1], lo, hi, guesses[1])
-    return (value_of(lo, FLOAT64), value_of(hi, FLOAT64)) if lo <= hi else NONE
-
-
-def _guess(near: Function, c: float) -> int | None:
-    try:
-        return ordinal_of(near(c), FLOAT64)
-    except (ValueError, OverflowError, ZeroDivisionError, TypeError):  # an even root of a negative number is complex
-        return None
 
 
 def total(f: Function, left: float, right: float) -> Function:
@@ -104,9 +82,9 @@ def rising(
         if a > b:
             return NONE
         if falls:
-            lo, hi = preimage(lambda v: -high(v), lambda v: -low(v), (-z[1], -z[0]), (a, b))
+            lo, hi = float_preimage(lambda v: -high(v), lambda v: -low(v), (-z[1], -z[0]), (a, b))
             return lo, hi
-        return preimage(low, high, z, (a, b), inverse)
+        return float_preimage(low, high, z, (a, b), inverse)
 
     def makes(x: Pair) -> int:
         return outside if x[0] < domain[0] or x[1] > domain[1] else 0
@@ -127,7 +105,7 @@ def sqrt(p: Place) -> Rule:
     def back(z: Pair, x: Pair) -> Pair:
         if z[1] < 0 or x[1] < 0:
             return NONE
-        return preimage(root, root, z, (max(x[0], 0.0), x[1]), lambda c: c * c)
+        return float_preimage(root, root, z, (max(x[0], 0.0), x[1]), lambda c: c * c)
 
     return strict_unary(p, up, back, ENTIRE, lambda x: NAN if x[0] < 0 else 0)
 
@@ -142,7 +120,9 @@ def logarithm(f: Function, inverse: Function, pole: float) -> Maker:
 
         def back(z: Pair, x: Pair) -> Pair:
             a = max(x[0], nextafter(pole, inf))
-            return NONE if a > x[1] else preimage(lambda v: lower(g(v)), lambda v: upper(g(v)), z, (a, x[1]), inverse)
+            if a > x[1]:
+                return NONE
+            return float_preimage(lambda v: lower(g(v)), lambda v: upper(g(v)), z, (a, x[1]), inverse)
 
         return strict_unary(p, up, back, ENTIRE, lambda x: NULL if x[0] <= pole else 0)
 
@@ -157,7 +137,7 @@ def cosh(p: Place) -> Rule:
         return max(1.0, lower(f(a))), upper(f(b))
 
     def back(z: Pair, x: Pair) -> Pair:
-        size = preimage(lambda v: lower(f(v)), lambda v: upper(f(v)), z, (0.0, inf), math.acosh)
+        size = float_preimage(lambda v: lower(f(v)), lambda v: upper(f(v)), z, (0.0, inf), math.acosh)
         return m.abs_rev(size, x) if size != NONE else NONE
 
     return strict_unary(p, up, back, ENTIRE)
@@ -269,7 +249,7 @@ def hypot(p: Place) -> Rule:
         if z[1] < 0:
             return NONE
         u, v = m.abs_(y)
-        size = preimage(
+        size = float_preimage(
             lambda x: lower(math.hypot(x, u)), lambda x: upper(math.hypot(x, v)), z, (0.0, inf),
             lambda c: math.sqrt((c - u) * (c + u)),
         )  # fmt: skip

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from ivjoin.functions.rules.rule import Maker, Pair, Place, Rule, strict_binary, strict_unary, unary
+from ivjoin.functions.rules.rule import Maker, Pair, Place, Rule, binary, of_binary, strict_binary, strict_unary, unary
 from ivjoin.functions.rules.state import Case, Cases, State
 from ivjoin.interval.machine import decimals as d
 from ivjoin.interval.machine import integers as m
+from ivjoin.interval.typed import operators
 
 __all__ = [
-    "abs_", "add", "decimal_div", "decimal_mul", "decimal_sum", "intdiv", "linear", "mod", "mul",
-    "pmod", "round_", "sub",
+    "abs_", "add", "decimal_div", "decimal_mul", "decimal_sum", "intdiv", "linear", "mul", "remainder", "round_", "sub",
 ]  # fmt: skip
 
 
@@ -85,12 +85,11 @@ def _alike(p: Place) -> bool:
 
 
 def mul(p: Place) -> Rule | None:
-    if p.node.type.kind not in ("int", "duration", "months"):
-        return None
-    return exact_product(p, p.node.type.limits)
+    return exact_product(p) if p.node.type.kind in ("int", "duration", "months") else None
 
 
-def exact_product(p: Place, limits: Pair) -> Rule:
+def exact_product(p: Place) -> Rule:
+    limits = p.node.type.limits
     a, b = p.at
     if a == b:
         return strict_unary(Place(p.node, p.i, (a,)), m.sqr, m.sqr_rev, limits)
@@ -105,18 +104,10 @@ def intdiv(p: Place) -> Rule | None:
     return None
 
 
-def mod(p: Place) -> Rule | None:
-    if not _same_scale(p):
-        return None
-    rule = strict_binary(p, m.mod, m.mod_rev_dividend, m.mod_rev_divisor, p.node.type.limits, divides=True)
-    return rule._replace(finer=_by_value(p.i))
-
-
-def pmod(p: Place) -> Rule | None:
-    if not _same_scale(p):
-        return None
-    rule = strict_binary(p, m.pmod, m.pmod_rev_dividend, m.pmod_rev_divisor, p.node.type.limits, divides=True)
-    return rule._replace(finer=_by_value(p.i))
+def remainder(name: str) -> Maker:
+    """Return the rule of rem or pmod of ints, or of decimals of one scale."""
+    made = binary(name, divides=True)
+    return lambda p: made(p)._replace(finer=_by_value(p.i)) if _same_scale(p) else None
 
 
 _MOST_VALUES = 16
@@ -153,55 +144,28 @@ def abs_(p: Place) -> Rule:
 # Decimals: real results are rounded HALF_UP, as in ``ivjoin.interval.machine.decimals``.
 
 
-def decimal_sum(sign: int) -> Maker:
+def _decimal(p: Place, name: str, divides: bool = False) -> Rule | None:
+    made = operators.outer(name, *(a.type for a in p.node.args))
+    if made.domain.scale != p.node.type.scale:
+        return None
+    return exact_product(p) if made.forward is m.mul else of_binary(p, made, divides)
+
+
+def decimal_sum(name: str) -> Maker:
     def make(p: Place) -> Rule | None:
-        (s, u), t = (a.type for a in p.node.args), p.node.type
-        scale = max(s.scale, u.scale)
-        limits = t.limits
-        if s.scale == u.scale == t.scale:
-            return linear(p, sign)
-        if t.scale > scale:
-            return None
-        j, k, unit = 10 ** (scale - s.scale), sign * 10 ** (scale - u.scale), 10 ** (scale - t.scale)
-
-        def up(a: Pair, b: Pair) -> Pair:
-            other = m.mul(b, (k, k))
-            return d.rounded((a[0] * j + other[0], a[1] * j + other[1]), unit)
-
-        def back_a(z: Pair, b: Pair, a: Pair) -> Pair:
-            (lo, hi), other = d.unrounded(z, unit), m.mul(b, (k, k))
-            return -((other[1] - lo) // j), (hi - other[0]) // j
-
-        def back_b(z: Pair, a: Pair, b: Pair) -> Pair:
-            lo, hi = d.unrounded(z, unit)
-            return m.mul_rev((lo - a[1] * j, hi - a[0] * j), (k, k), b)
-
-        return strict_binary(p, up, back_a, back_b, limits)
+        if len({t.scale for t in (p.node.type, *(a.type for a in p.node.args))}) == 1:
+            return linear(p, 1 if name == "add" else -1)
+        return _decimal(p, name)
 
     return make
 
 
 def decimal_mul(p: Place) -> Rule | None:
-    (s, u), t = (a.type for a in p.node.args), p.node.type
-    if t.scale > s.scale + u.scale:
-        return None
-    unit = 10 ** (s.scale + u.scale - t.scale)
-    if unit == 1 and s.precision + u.precision <= 38:
-        return exact_product(p, t.limits)
-
-    def back(z: Pair, other: Pair, x: Pair) -> Pair:
-        return d.product_rev(z, other, x, unit)
-
-    return strict_binary(p, lambda a, b: d.product(a, b, unit), back, back, t.limits)
+    return _decimal(p, "mul")
 
 
 def decimal_div(p: Place) -> Rule | None:
-    (s, u), t = (a.type for a in p.node.args), p.node.type
-    scale, lift = t.scale, u.scale - s.scale
-    return strict_binary(
-        p, lambda a, b: d.quotient(a, b, scale, lift), lambda z, b, a: d.quotient_rev1(z, b, a, scale, lift),
-        lambda z, a, b: d.quotient_rev2(z, a, b, scale, lift), t.limits, divides=True,
-    )  # fmt: skip
+    return _decimal(p, "div", divides=True)
 
 
 def round_(p: Place) -> Rule | None:

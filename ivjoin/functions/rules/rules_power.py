@@ -7,8 +7,9 @@ from math import inf
 
 from ivjoin.functions.rules.rule import NONE, Pair, Place, Rule, strict_binary, strict_unary, with_nan
 from ivjoin.functions.rules.rules_float import ENTIRE
-from ivjoin.functions.rules.rules_function import lower, preimage, upper
+from ivjoin.functions.rules.rules_function import lower, upper
 from ivjoin.interval.machine import floats as m
+from ivjoin.interval.machine.bisection import float_preimage
 
 __all__ = ["pow_"]
 
@@ -46,7 +47,7 @@ def _whole_power(p: Place, n: int) -> Rule:
             return math.copysign(abs(c) ** (1 / n), c)
 
         return strict_unary(
-            p, lambda x: (low(x[0]), high(x[1])), lambda z, x: preimage(low, high, z, x, root), ENTIRE
+            p, lambda x: (low(x[0]), high(x[1])), lambda z, x: float_preimage(low, high, z, x, root), ENTIRE
         )
 
     def up(x: Pair) -> Pair:
@@ -56,7 +57,7 @@ def _whole_power(p: Place, n: int) -> Rule:
     def back(z: Pair, x: Pair) -> Pair:
         if z[1] < 0:
             return NONE
-        size = preimage(low, high, z, (0.0, inf), lambda c: c ** (1 / n))
+        size = float_preimage(low, high, z, (0.0, inf), lambda c: c ** (1 / n))
         return m.abs_rev(size, x) if size[0] <= size[1] else NONE
 
     return strict_unary(p, up, back, ENTIRE)
@@ -83,6 +84,6 @@ def _base_from(z: Pair, y: Pair, x: Pair) -> Pair:
     if x[0] < 0 or y[0] != y[1] or not 0 < y[0] < inf:
         return x
     n = y[0]
-    return preimage(
+    return float_preimage(
         lambda v: lower(_power(v, n)), lambda v: upper(_power(v, n)), z, x, lambda c: float(c ** (1 / n))
     )

@@ -7,46 +7,33 @@ clock changes, a lower and an upper function enclose the computed one.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
+from ivjoin.expr.kernels.calendar import DATE_UNITS, LOCAL_UNITS, trunc_width
 from ivjoin.expr.nodes import Node
-from ivjoin.expr.types import TICKS_PER_SECOND
-from ivjoin.functions.rules.rule import Maker, Pair, Place, Rule, same, strict_binary, strict_unary
+from ivjoin.expr.types import DAY, MONTHS, TICKS_PER_SECOND
+from ivjoin.functions.rules.rule import Maker, Pair, Place, Rule, of_binary, of_unary, same, strict_binary, strict_unary
 from ivjoin.functions.rules.rules_integer import add, sub
 from ivjoin.functions.rules.zones import Clock, clock_of
 from ivjoin.interval.machine import integers as m
-from ivjoin.interval.machine.bisection import first_true, last_true
-from ivjoin.interval.machine.calendar import (
-    days_from_civil,
-    months_later,
-    shifted,
-    shifted_rev1,
-    shifted_rev2,
-    year_month_day,
-)
+from ivjoin.interval.machine.bisection import preimage
+from ivjoin.interval.machine.calendar import first_day, months_later, year_month_day
+from ivjoin.interval.machine.casts import floored
+from ivjoin.interval.typed import operators
 
 __all__ = [
-    "DAY", "add_months", "bucketed", "clock", "date_trunc", "extract", "first_day", "scaled", "since_epoch", "stepwise",
+    "add_months", "bucketed", "clock", "date_trunc", "extract", "month_number", "scaled", "since_epoch", "stepwise",
     "sum_", "trunc_date",
 ]  # fmt: skip
 
 Step = Callable[[int], int]
-DAY = 86_400
 
 
 def stepwise(p: Place, low: Step, high: Step, near: Step | None = None) -> Rule:
     """Return the rule of a rising function of integers, enclosed by two others (or one and the same)."""
 
-    def up(x: Pair) -> Pair:
-        return low(x[0]), high(x[1])
-
-    def back(z: Pair, x: Pair) -> Pair:
-        lo = first_true(lambda n: high(n) >= z[0], x[0], x[1], near(z[0]) if near else None)
-        if lo > x[1]:
-            return m.EMPTY
-        return lo, last_true(lambda n: low(n) <= z[1], lo, x[1], near(z[1]) if near else None)
-
-    return strict_unary(p, up, back, p.node.type.limits)
+    return strict_unary(
+        p, lambda x: (low(x[0]), high(x[1])), lambda z, x: preimage(low, high, z, x, near), p.node.type.limits
+    )
 
 
 def scaled(p: Place, factor: int) -> Rule:
@@ -56,14 +43,6 @@ def scaled(p: Place, factor: int) -> Rule:
         return -(-z[0] // factor), z[1] // factor
 
     return strict_unary(p, lambda x: (x[0] * factor, x[1] * factor), back, p.node.type.limits)
-
-
-def floored(p: Place, width: int) -> Rule:
-    """Return the rule of division by a positive constant, rounded down."""
-    return strict_unary(
-        p, lambda x: (x[0] // width, x[1] // width), lambda z, x: (z[0] * width, z[1] * width + width - 1),
-        p.node.type.limits,
-    )  # fmt: skip
 
 
 def bucketed(p: Place, width: int, phase: int = 0) -> Rule:
@@ -121,8 +100,7 @@ def _local_difference(p: Place, c: Clock, per: int) -> Rule:
         return low(a[0]) - high(b[1]), high(a[1]) - low(b[0])
 
     def between(least: int, most: int, x: Pair) -> Pair:
-        lo = first_true(lambda n: high(n) >= least, x[0], x[1], least)
-        return (lo, last_true(lambda n: low(n) <= most, lo, x[1], most)) if lo <= x[1] else m.EMPTY
+        return preimage(low, high, (least, most), x, lambda z: z)
 
     return strict_binary(
         p, up, lambda z, b, a: between(z[0] + low(b[0]), z[1] + high(b[1]), a),
@@ -169,33 +147,21 @@ def _roughly_moved(p: Place, sign: int, slack: int) -> Rule:
 
 def add_months(p: Place) -> Rule | None:
     t = p.node.type
-    limits = t.limits
     if t.kind == "date" or clock(p.node, 0).fixed == 0:
-        day = 1 if t.kind == "date" else DAY * TICKS_PER_SECOND[t.unit]
-        return strict_binary(
-            p, lambda a, b: shifted(a, b, day), lambda z, b, a: shifted_rev1(z, b, a, day),
-            lambda z, a, b: shifted_rev2(z, a, b, day), limits,
-        )  # fmt: skip
+        return of_binary(p, operators.outer("add", t, MONTHS))
     low, high = _shifts(p.node)
 
     def up(a: Pair, b: Pair) -> Pair:
         return low(a[0], b[0]), high(a[1], b[1])
 
     def back_a(z: Pair, b: Pair, a: Pair) -> Pair:
-        lo = first_true(lambda n: high(n, b[1]) >= z[0], a[0], a[1], _near(t, z[0], b[1]))
-        if lo > a[1]:
-            return m.EMPTY
-        return lo, last_true(lambda n: low(n, b[0]) <= z[1], lo, a[1], _near(t, z[1], b[0]))
+        month = 30 * DAY * TICKS_PER_SECOND[t.unit]
+        return preimage(lambda n: low(n, b[0]), lambda n: high(n, b[1]), z, a, lambda c: c - b[0] * month)
 
     def back_b(z: Pair, a: Pair, b: Pair) -> Pair:
-        lo = first_true(lambda n: high(a[1], n) >= z[0], b[0], b[1])
-        return (lo, last_true(lambda n: low(a[0], n) <= z[1], lo, b[1])) if lo <= b[1] else m.EMPTY
+        return preimage(lambda n: low(a[0], n), lambda n: high(a[1], n), z, b)
 
-    return strict_binary(p, up, back_a, back_b, limits)
-
-
-def _near(t: Any, z: int, months: int) -> int:
-    return z - months * 30 * DAY * int(TICKS_PER_SECOND[t.unit])
+    return strict_binary(p, up, back_a, back_b, t.limits)
 
 
 def _shifts(node: Node) -> tuple[Callable[[int, int], int], Callable[[int, int], int]]:
@@ -226,24 +192,6 @@ def _shifts(node: Node) -> tuple[Callable[[int, int], int], Callable[[int, int],
 # Truncation
 
 
-def first_day(unit: str) -> Step:
-    """Return the first day of the week, month, quarter or year of a day."""
-    if unit == "week":
-        return lambda days: days - (days + 3) % 7
-
-    def first(days: int) -> int:
-        year, month, _ = year_month_day(days)
-        if unit != "month":
-            month = 1 if unit == "year" else month - (month - 1) % 3
-        return days_from_civil(year, month, 1)
-
-    return first
-
-
-_LOCAL_UNITS = {"minute": 60, "hour": 3600, "day": DAY}
-_TICK_UNITS = {"second": 1, "millisecond": 1_000, "microsecond": 1_000_000}
-
-
 def trunc_date(p: Place) -> Rule:
     first = first_day(p.node.params[0])
     return stepwise(p, first, first, lambda z: z)
@@ -253,16 +201,16 @@ def date_trunc(p: Place) -> Rule | None:
     node = p.node
     unit, per = node.params[0], TICKS_PER_SECOND[node.type.unit]
     c = clock(node, 1)
-    if unit in _TICK_UNITS or (unit in _LOCAL_UNITS and c.fixed is not None and c.fixed % _LOCAL_UNITS[unit] == 0):
-        width = per // _TICK_UNITS[unit] if unit in _TICK_UNITS else per * _LOCAL_UNITS[unit]
+    width = trunc_width(unit, per, c.fixed)
+    if width is not None:
         return same(p) if width <= 1 else bucketed(p, width)
-    if unit in _LOCAL_UNITS:
-        seconds = _LOCAL_UNITS[unit]
+    if unit in LOCAL_UNITS:
+        seconds = LOCAL_UNITS[unit]
 
         def trunc(local: int) -> int:
             return local // seconds * seconds
 
-    elif unit in ("week", "month", "quarter", "year"):
+    elif unit in DATE_UNITS:
         first = first_day(unit)
 
         def trunc(local: int) -> int:
@@ -286,7 +234,7 @@ def date_trunc(p: Place) -> Rule | None:
 def since_epoch(target: int) -> Maker:
     def make(p: Place) -> Rule:
         per = TICKS_PER_SECOND[p.node.args[0].type.unit]
-        return floored(p, per // target) if per >= target else scaled(p, target // per)
+        return of_unary(p, floored(p.node.type, per // target)) if per >= target else scaled(p, target // per)
 
     return make
 
@@ -320,12 +268,12 @@ def _year(days: int) -> int:
     return year_month_day(days)[0]
 
 
-def _month_number(days: int) -> int:
+def month_number(days: int) -> int:
     year, month, _ = year_month_day(days)
     return 12 * year + month
 
 
 # Fields that rise with time: the field of a day, and a day near the first one with a value.
 _RISING: dict[str, tuple[Step, Step]] = {
-    "year": (_year, lambda z: (z - 1970) * 365), "month_number": (_month_number, lambda z: (z // 12 - 1970) * 365),
+    "year": (_year, lambda z: (z - 1970) * 365), "month_number": (month_number, lambda z: (z // 12 - 1970) * 365),
 }

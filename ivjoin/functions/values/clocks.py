@@ -19,7 +19,7 @@ from ivjoin.expr.kernels.cells import Consts, Kernel, checked, of_values, unsupp
 from ivjoin.expr.kernels.zones import zone_of
 from ivjoin.expr.literals import is_literal, literal, zone_named
 from ivjoin.expr.nodes import Node, make
-from ivjoin.expr.types import FLOAT64, INT64, STRING, TICKS_PER_SECOND, timestamp
+from ivjoin.expr.types import DAY, FLOAT64, INT64, STRING, TICKS_PER_SECOND, timestamp
 from ivjoin.functions.records import direction
 from ivjoin.functions.records.record import BOTH_WAYS, NO_ORDER, NOT_LINEAR, Absent, Meaning, Operator, call, one
 from ivjoin.functions.records.writing import ATOM, Arg, called
@@ -28,7 +28,6 @@ from ivjoin.functions.rules.rules_time import bucketed, clock
 
 __all__ = ["OPERATORS", "SPELLINGS"]
 
-DAY = 86_400
 _MONDAY = 946_857_600  # seconds: 2000-01-03, from which DuckDB counts buckets
 _UNITS = {"s": "SECOND", "ms": "MILLISECOND", "us": "MICROSECOND", "ns": "NANOSECOND"}
 _NO_TIME = Absent("SymPy does not have dates and times")

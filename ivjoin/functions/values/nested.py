@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 
 from ivjoin.expr.build import nested
-from ivjoin.expr.kernels.cells import Cell, Consts, Kernel, combined, met, of_values, rows
+from ivjoin.expr.kernels.cells import Cell, Consts, Kernel, combined, met, of_values, repeated, rows
 from ivjoin.expr.kernels.columns import load
 from ivjoin.expr.kernels.compare import comparer
 from ivjoin.expr.nodes import Node
@@ -34,10 +32,6 @@ __all__ = ["OPERATORS", "SPELLINGS"]
 
 _NO_NESTED = Absent("SymPy does not have nested values")
 _UNSEEN = Absent("intervals do not describe the inside of a nested value")
-
-
-def _repeated(v: Any, n: int) -> Any:
-    return v if len(v) == n else v.take(pa.array(np.zeros(n, dtype=np.int64)))
 
 
 def _field(node: Node, _: Consts) -> Kernel:
@@ -81,7 +75,7 @@ def _contains(node: Node, _: Consts) -> Kernel:
     def kernel(a: Cell, b: Cell) -> Cell:
         (array, ok, err), (v, ok2, err2) = a, b
         n = rows(array, v)
-        array, valid = nested.as_list(_repeated(array, n)), met(ok, ok2)
+        array, valid = nested.as_list(repeated(array, n)), met(ok, ok2)
         parents = pc.list_parent_indices(array).to_numpy()
         elements, there, _ = load(pc.list_flatten(array), t)
         wanted = v if len(v) == 1 else v.take(pa.array(parents)) if isinstance(v, pa.Array) else v[parents]

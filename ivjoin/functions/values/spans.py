@@ -12,8 +12,9 @@ from ivjoin.errors import ConditionError
 from ivjoin.expr.build.arith import intdiv, sub
 from ivjoin.expr.build.casting import cast
 from ivjoin.expr.build.chrono import instant, unit_named
+from ivjoin.expr.build.coerce import as_date, as_timestamp
 from ivjoin.expr.build.strings import constant_text
-from ivjoin.expr.kernels.calendar import civil, split
+from ivjoin.expr.kernels.calendar import split
 from ivjoin.expr.kernels.cells import Consts, Kernel, checked, of_values
 from ivjoin.expr.kernels.integers import mul_wrapped
 from ivjoin.expr.kernels.times import as_dates
@@ -21,17 +22,17 @@ from ivjoin.expr.kernels.zones import zone_of
 from ivjoin.expr.literals import is_literal, literal
 from ivjoin.expr.nodes import Node, make
 from ivjoin.expr.timezones import refuse_mixed
-from ivjoin.expr.types import DATE, FLOAT64, INT64, TICKS_PER_SECOND, finer_unit, timestamp
+from ivjoin.expr.types import DATE, DAY, FLOAT64, INT64, TICKS_PER_SECOND, finer_unit, timestamp
 from ivjoin.functions.records import direction, linear
 from ivjoin.functions.records.direction import Direction
 from ivjoin.functions.records.record import NOT_LINEAR, Absent, Call, Meaning, Operator, call
 from ivjoin.functions.records.writing import Arg, called, written_call
 from ivjoin.functions.rules.domain import Dom
 from ivjoin.functions.rules.rule import Maker, Pair, Place, Rule, strict_binary, strict_unary
-from ivjoin.functions.rules.rules_time import DAY, clock, stepwise
+from ivjoin.functions.rules.rules_time import clock, month_number, stepwise
 from ivjoin.functions.rules.zones import clock_of
 from ivjoin.interval.machine import integers as m
-from ivjoin.interval.machine.bisection import first_true, last_true
+from ivjoin.interval.machine.bisection import preimage
 from ivjoin.interval.machine.calendar import year_month_day
 
 __all__ = ["OPERATORS", "SPELLINGS", "units_between"]
@@ -42,14 +43,6 @@ _FINER = {"millisecond": 1_000, "microsecond": 1_000_000}
 _WHOLE_MONTHS = {"month": 1, "quarter": 3, "year": 12}
 
 
-def _stamp(x: Node, what: str, zone: str) -> Node:
-    if x.type.kind == "timestamp":
-        return instant(x, zone)
-    if x.type.kind not in ("date", "string", "null"):
-        raise ConditionError(f"{what} needs times, not {x.type}: {x}")
-    return cast(x, timestamp("us", zone), zone)
-
-
 def units_between(unit: str, start: Node, end: Node, zone: str = "UTC") -> Node:
     """Return ``timestampdiff(unit, start, end)``: whole units from start to end in local time of ``zone``, int64."""
     u = unit_named(unit)
@@ -57,7 +50,8 @@ def units_between(unit: str, start: Node, end: Node, zone: str = "UTC") -> Node:
         raise ConditionError(f"timestampdiff does not support the unit {unit!r}")
     refuse_mixed(start, end, zone)
     # Like Spark, compare local times.
-    local = [cast(s, timestamp(s.type.unit), zone) for s in (_stamp(x, "timestampdiff", zone) for x in (start, end))]
+    stamps = [instant(as_timestamp(x, "timestampdiff", zone, "times"), zone) for x in (start, end)]
+    local = [cast(s, timestamp(s.type.unit), zone) for s in stamps]
     if u in _WHOLE_MONTHS:
         t = max((x.type for x in local), key=lambda t: TICKS_PER_SECOND[t.unit])
         a, b = (cast(x, t, zone) for x in local)
@@ -123,16 +117,11 @@ def _months_apart(node: Node, _: Consts) -> Kernel:
         d1, d2 = x // day, y // day
         t1, t2 = x - d1 * day, y - d2 * day
         d2 = d2 - ((d2 > d1) & (t2 < t1)) + ((d2 < d1) & (t2 > t1))
-        (y1, m1, n1), (y2, m2, n2) = civil(d1), civil(d2)
+        (y1, m1, n1), (y2, m2, n2) = year_month_day(d1), year_month_day(d2)
         days = ((y2 - y1) * 12 + m2 - m1) * 32 + n2 - n1
         return np.where(days < 0, -(-days // 32), days // 32)
 
     return of_values(apart)
-
-
-def _month_of(days: int) -> int:
-    year, month, _ = year_month_day(days)
-    return year * 12 + month - 1
 
 
 def _month_rule(to_number: Callable[[Pair], Pair], slack: float, first: int, limits: Pair, borrowed: int = 0) -> Maker:
@@ -147,18 +136,17 @@ def _month_rule(to_number: Callable[[Pair], Pair], slack: float, first: int, lim
         c = clock(p.node, 0)
 
         def low(x: int, days: int = 0) -> int:
-            return _month_of(c.local_low(x // per) // DAY - days)
+            return month_number(c.local_low(x // per) // DAY - days)
 
         def high(x: int, days: int = 0) -> int:
-            return _month_of(c.local_high(x // per) // DAY + days)
+            return month_number(c.local_high(x // per) // DAY + days)
 
         def apart(start: Pair, end: Pair) -> Pair:
             least, most = low(end[0], borrowed) - high(start[1]), high(end[1], borrowed) - low(start[0])
             return to_number((least - slack, most + slack))
 
         def between(least: float, most: float, x: Pair, days: int) -> Pair:
-            lo = first_true(lambda n: high(n, days) >= least, x[0], x[1])
-            return (lo, last_true(lambda n: low(n, days) <= most, lo, x[1])) if lo <= x[1] else m.EMPTY
+            return preimage(lambda n: low(n, days), lambda n: high(n, days), (least, most), x)
 
         def end_of(z: Pair, start: Pair, end: Pair) -> Pair:
             return between(z[0] + low(start[0]) - slack, z[1] + high(start[1]) + slack, end, borrowed)
@@ -211,8 +199,8 @@ def _months_between(node: Node, _: Consts) -> Kernel:
     def parts(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         seconds, _ = split(x, per)
         days = zone.local(seconds) // DAY
-        year, month, day = civil(days)
-        following = civil(days + 1)[2] == 1
+        year, month, day = year_month_day(days)
+        following = year_month_day(days + 1)[2] == 1
         return year * 12 + month, day, following, seconds - zone.instants(days * DAY)
 
     def between(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -228,7 +216,7 @@ def _months_between(node: Node, _: Consts) -> Kernel:
 
 def _between(a: list[Node], zone: str) -> Node:
     refuse_mixed(a[0], a[1], zone)
-    x, y = (_stamp(n, "months_between", zone) for n in a[:2])
+    x, y = (instant(as_timestamp(n, "months_between", zone, "times"), zone) for n in a[:2])
     t = timestamp(finer_unit(x.type.unit, y.type.unit), x.type.tz or y.type.tz)
     rounds = True
     if len(a) > 2:
@@ -257,10 +245,8 @@ def _weekday(text: str) -> int:
 
 
 def _next_day(a: list[Node], zone: str) -> Node:
-    if a[0].type.kind not in ("date", "timestamp", "string", "null"):
-        raise ConditionError(f"next_day needs a date, not {a[0].type}: {a[0]}")
-    day = _weekday(constant_text(a[1], "the day of next_day"))
-    return make("next_day", (cast(a[0], DATE, zone),), (_WEEKDAYS[day][:3].upper(),), DATE)
+    date, day = as_date(a[0], "next_day", zone), _weekday(constant_text(a[1], "the day of next_day"))
+    return make("next_day", (date,), (_WEEKDAYS[day][:3].upper(),), DATE)
 
 
 def _following(node: Node) -> Callable[[int], int]:

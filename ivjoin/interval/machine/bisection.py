@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from typing import Any
 
-__all__ = ["first_true", "last_true", "ordinal_of", "value_of"]
+from ivjoin.interval.machine.pairs import EMPTY, Pair
+
+__all__ = ["first_true", "float_preimage", "last_true", "ordinal_of", "preimage", "value_of"]
 
 _SIGN = 1 << 63
 
@@ -57,3 +60,34 @@ def first_true(test: Callable[[int], bool], lo: int, hi: int, near: int | None =
 def last_true(test: Callable[[int], bool], lo: int, hi: int, near: int | None = None) -> int:
     """Return the greatest int of [lo, hi] for which a falling test holds, else ``lo - 1``."""
     return -first_true(lambda n: test(-n), -hi, -lo, None if near is None else -near)
+
+
+def preimage(
+    low: Callable[[int], Any], high: Callable[[int], Any], z: Pair, x: Pair,
+    near: Callable[[Any], int | None] | None = None,
+) -> Pair:  # fmt: skip
+    """Return the ints of ``x`` at which a rising function, enclosed by ``low`` and ``high``, may be in ``z``.
+
+    ``near`` guesses where the function has a value.
+    """
+    lo = first_true(lambda n: high(n) >= z[0], x[0], x[1], near(z[0]) if near else None)
+    if lo > x[1]:
+        return EMPTY
+    return lo, last_true(lambda n: low(n) <= z[1], lo, x[1], near(z[1]) if near else None)
+
+
+def float_preimage(
+    low: Callable[[float], Any], high: Callable[[float], Any], z: Pair, x: Pair,
+    near: Callable[[Any], Any] | None = None,
+) -> Pair:  # fmt: skip
+    """Return the same of doubles."""
+
+    def guess(c: Any) -> int | None:
+        try:
+            return None if near is None else ordinal_of(float(near(c)))
+        except (ArithmeticError, ValueError, TypeError):  # an even root of a negative number is complex
+            return None
+
+    ends = ordinal_of(x[0]), ordinal_of(x[1])
+    lo, hi = preimage(lambda n: low(value_of(n)), lambda n: high(value_of(n)), z, ends, guess)
+    return (value_of(lo), value_of(hi)) if lo <= hi else EMPTY

@@ -1,5 +1,6 @@
-"""Add months to dates (days since 1970-01-01) and UTC timestamps; the day is clamped to the end of a shorter month.
+"""Dates as days since 1970-01-01, and months added to them; the day is clamped to the end of a shorter month.
 
+The functions of dates take ints and int64 arrays alike; the others, bounds of sums with months, take ints.
 The sum rises with the months and with the day, but not with the instant: Jan 30 23:00 and Jan 31 01:00 both become Feb
 28. It has no inverse: up to four days become Feb 28, and no day becomes Mar 31 by adding one month.
 The civil-date formulas are from H. Hinnant, "chrono-compatible low-level date algorithms".
@@ -7,13 +8,20 @@ The civil-date formulas are from H. Hinnant, "chrono-compatible low-level date a
 
 from __future__ import annotations
 
-from ivjoin.interval.machine.bisection import first_true, last_true
-from ivjoin.interval.machine.pairs import EMPTY, Pair, hull, meet
+from collections.abc import Callable
+from typing import Any
 
-__all__ = ["days_from_civil", "months_later", "shifted", "shifted_rev1", "shifted_rev2", "year_month_day"]
+from ivjoin.interval.machine.bisection import first_true, last_true, preimage
+from ivjoin.interval.machine.pairs import EMPTY, Pair, hull, meet, shaved
+
+__all__ = [
+    "days_from_civil", "first_day", "months_later", "shifted", "shifted_rev1", "shifted_rev2", "year_month_day",
+]  # fmt: skip
+
+Whole = Any  # an int, or an int64 array
 
 
-def year_month_day(days: int) -> tuple[int, int, int]:
+def year_month_day(days: Whole) -> tuple[Whole, Whole, Whole]:
     """Return the civil date of days since 1970-01-01."""
     z = days + 719_468
     era = z // 146_097
@@ -21,30 +29,47 @@ def year_month_day(days: int) -> tuple[int, int, int]:
     yoe = (doe - doe // 1460 + doe // 36_524 - doe // 146_096) // 365
     doy = doe - (365 * yoe + yoe // 4 - yoe // 100)
     mp = (5 * doy + 2) // 153
-    month = mp + 3 if mp < 10 else mp - 9
+    month = mp + 3 - 12 * (mp >= 10)
     return yoe + era * 400 + (month <= 2), month, doy - (153 * mp + 2) // 5 + 1
 
 
-def days_from_civil(year: int, month: int, day: int) -> int:
+def days_from_civil(year: Whole, month: Whole, day: Whole) -> Whole:
     """Return the days from 1970-01-01 to a civil date."""
-    y = year - (month <= 2)
+    early = month <= 2
+    y = year - early
     era = y // 400
     yoe = y - era * 400
-    doy = (153 * (month - 3 if month > 2 else month + 9) + 2) // 5 + day - 1
+    doy = (153 * (month - 3 + 12 * early) + 2) // 5 + day - 1
     return era * 146_097 + yoe * 365 + yoe // 4 - yoe // 100 + doy - 719_468
 
 
-def _month_length(year: int, month: int) -> int:
-    if month == 2:
-        return 28 + (year % 4 == 0 and (year % 100 != 0 or year % 400 == 0))
-    return 30 + ((month + (month > 7)) & 1)
+def _month_length(year: Whole, month: Whole) -> Whole:
+    leap = (year % 4 == 0) & ((year % 100 != 0) | (year % 400 == 0))
+    return 30 + ((month + (month > 7)) & 1) - (month == 2) * (2 - leap)
 
 
-def months_later(days: int, months: int) -> int:
+def months_later(days: Whole, months: Whole) -> Whole:
     """Return a date moved by months, clamped to the month's end."""
     year, month, day = year_month_day(days)
-    year, month = divmod(year * 12 + month - 1 + months, 12)
-    return days_from_civil(year, month + 1, min(day, _month_length(year, month + 1)))
+    total = year * 12 + month - 1 + months
+    year = total // 12  # numpy divides by a constant ten times as fast as it takes the remainder
+    month = total - year * 12 + 1
+    length = _month_length(year, month)
+    return days_from_civil(year, month, day - (day > length) * (day - length))
+
+
+def first_day(unit: str) -> Callable[[Whole], Whole]:
+    """Return a function to the first day of the week, month, quarter or year of a day."""
+    if unit == "week":
+        return lambda days: days - (days + 3) % 7  # 1970-01-01 is a Thursday, weeks start on Monday
+
+    def first(days: Whole) -> Whole:
+        year, month, _ = year_month_day(days)
+        if unit != "month":
+            month = 1 if unit == "year" else month - (month - 1) % 3
+        return days_from_civil(year, month, 1)
+
+    return first
 
 
 def _at(ticks: int, months: int, day: int) -> int:
@@ -126,16 +151,5 @@ def shifted_rev1(z: Pair, b: Pair, x: Pair, day: int = 1) -> Pair:
 
 def shifted_rev2(z: Pair, a: Pair, x: Pair, day: int = 1) -> Pair:
     """Return the members of ``x``, months, that move some member of ``a`` into ``z``."""
-    lo = first_true(lambda n: shifted(a, (n, n), day)[1] >= z[0], x[0], x[1])
-    hi = last_true(lambda n: shifted(a, (n, n), day)[0] <= z[1], x[0], x[1])
-    for _ in range(_WALK):
-        if lo > hi:
-            return EMPTY
-        if shifted_rev1(z, (lo, lo), a, day) != EMPTY:
-            break
-        lo += 1
-    for _ in range(_WALK):
-        if shifted_rev1(z, (hi, hi), a, day) != EMPTY:
-            break
-        hi -= 1
-    return (lo, hi) if lo <= hi else EMPTY
+    out = preimage(lambda n: shifted(a, (n, n), day)[0], lambda n: shifted(a, (n, n), day)[1], z, x)
+    return shaved(out, lambda n: shifted_rev1(z, (n, n), a, day) != EMPTY, _WALK)

@@ -18,7 +18,7 @@ from math import inf
 from typing import Any
 
 from ivjoin.interval.errors import IntervalError
-from ivjoin.interval.machine.bisection import first_true, last_true, ordinal_of, value_of
+from ivjoin.interval.machine.bisection import float_preimage, preimage
 from ivjoin.interval.machine.decimals import half_up, rounded, unrounded
 from ivjoin.interval.machine.float_operators import above, at_least, at_most, below
 from ivjoin.interval.machine.floats import Format
@@ -26,7 +26,7 @@ from ivjoin.interval.machine.operation import Unary, within
 from ivjoin.interval.machine.pairs import EMPTY, Pair, meet
 from ivjoin.interval.machine.types import DAY, Type
 
-__all__ = ["conversion"]
+__all__ = ["conversion", "floored"]
 
 _PAST = 1 << 1100  # beyond every limit
 _SHORTEST_LIMIT = 1e39
@@ -66,7 +66,8 @@ def _scaled(target: Type, k: int) -> Unary:
     return Unary(target, forward, lambda z, x: meet((-(-z[0] // k), z[1] // k), x))
 
 
-def _floored(target: Type, k: int) -> Unary:
+def floored(target: Type, k: int) -> Unary:
+    """Return the quotient by a positive constant, rounded down."""
     return _rising(target, lambda n: n // k, lambda z, x: (z[0] * k, z[1] * k + k - 1))
 
 
@@ -94,7 +95,7 @@ def _exact(s: Type, t: Type) -> Unary:
     k = _per(t) / _per(s)
     if k.denominator == 1:
         return _scaled(t, k.numerator)
-    rounds = _half_up if t.kind == "decimal" else _truncated if s.kind == "decimal" else _floored
+    rounds = _half_up if t.kind == "decimal" else _truncated if s.kind == "decimal" else floored
     return rounds(t, k.denominator)
 
 
@@ -135,30 +136,15 @@ def _to_float(s: Type, t: Type) -> Unary:
     def near(z: float) -> int | None:
         return int(z * unit) if abs(z) < 1e300 else None
 
-    def back(z: Pair, x: Pair) -> Pair:
-        lo = first_true(lambda n: convert(n) >= z[0], x[0], x[1], near(z[0]))
-        return (lo, last_true(lambda n: convert(n) <= z[1], lo, x[1], near(z[1]))) if lo <= x[1] else EMPTY
-
-    return _rising(t, convert, back)
+    return _rising(t, convert, lambda z, x: preimage(convert, convert, z, x, near))
 
 
 def _by_bisection(s: Type, t: Type, convert: Callable[[float], Any], guess: Callable[[Any], float]) -> Unary:
-    """Return a rising function of doubles inverted over their ordinals."""
-    def near(z: Any) -> int | None:
-        try:
-            return ordinal_of(guess(z))
-        except (OverflowError, ValueError):
-            return None
+    """Return a rising function of doubles, inverted by bisection."""
 
     def back(z: Pair, x: Pair) -> Pair:
-        lo, hi = ordinal_of(x[0]), ordinal_of(x[1])
-        lo = first_true(lambda n: convert(value_of(n)) >= z[0], lo, hi, near(z[0]))
-        if lo > hi:
-            return EMPTY
-        hi = last_true(lambda n: convert(value_of(n)) <= z[1], lo, hi, near(z[1]))
-        if lo > hi:
-            return EMPTY
-        return meet((s.format.ceil(value_of(lo)), s.format.floor(value_of(hi))), x)
+        lo, hi = float_preimage(convert, convert, z, x, guess)
+        return meet((s.format.ceil(lo), s.format.floor(hi)), x)
 
     return _rising(t, convert, back, "error")
 

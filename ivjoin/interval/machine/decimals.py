@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ivjoin.interval.machine import integers as m
-from ivjoin.interval.machine.pairs import EMPTY, Pair, hull, meet
+from ivjoin.interval.machine.pairs import EMPTY, Pair, by_sign, hull, is_empty, meet, shaved
 
 __all__ = [
     "divided", "half_up", "product", "product_rev", "quotient", "quotient_rev1", "quotient_rev2", "rounded",
@@ -83,16 +83,12 @@ def quotient(a: Pair, b: Pair, scale: int, lift: int) -> Pair:
 
     ``scale`` is the scale of the result, ``lift`` the scale of the divisors minus the scale of the dividends.
     """
-    out = EMPTY
-    if b[1] > 0:
-        bl, bh = max(b[0], 1), b[1]
+
+    def positive(bl: int, bh: int) -> Pair:
         low = divided(a[0], bh if a[0] >= 0 else bl, scale, lift)
-        out = low, divided(a[1], bl if a[1] >= 0 else bh, scale, lift)
-    if b[0] < 0:
-        bl, bh = b[0], min(b[1], -1)
-        low = divided(a[1], bh if a[1] >= 0 else bl, scale, lift)
-        out = hull(out, (low, divided(a[0], bl if a[0] >= 0 else bh, scale, lift)))
-    return out
+        return low, divided(a[1], bl if a[1] >= 0 else bh, scale, lift)
+
+    return by_sign(b, 1, positive)
 
 
 def _targets(z: Pair) -> Pair:
@@ -143,13 +139,7 @@ def _multipliers(t: Pair, n: Pair, lo: int, hi: int) -> Pair:
 
 def _ended(out: Pair, results: Callable[[Pair], Pair], z: Pair) -> Pair:
     """Return a bound without the one or two values at its ends that the second rounding moves off the target."""
-    lo, hi = out
-    for _ in range(3):
-        if lo <= hi and meet(results((lo, lo)), z) == EMPTY:
-            lo += 1
-        if lo <= hi and meet(results((hi, hi)), z) == EMPTY:
-            hi -= 1
-    return (lo, hi) if lo <= hi else EMPTY
+    return shaved(out, lambda v: not is_empty(meet(results((v, v)), z)), 3)
 
 
 def _factors(lift: int) -> Pair:

@@ -20,7 +20,7 @@ from ivjoin.interval.errors import IntervalError, IntervalTypeError, tamed
 from ivjoin.interval.machine.floats import Format
 from ivjoin.interval.machine.types import DAY, Type
 
-__all__ = ["HAVE_INTERVALS", "bounded_decimal", "domain", "nearest", "physical", "shown"]
+__all__ = ["HAVE_INTERVALS", "bounded_decimal", "decimal_result", "domain", "nearest", "physical", "shown"]
 
 _EPOCH = dt.datetime(1970, 1, 1)
 _ALIASES = {
@@ -173,6 +173,19 @@ def bounded_decimal(precision: int, scale: int) -> Type:
         scale = max(_MAX_DIGITS - (precision - scale), min(scale, 6))
         precision = _MAX_DIGITS
     return Type("decimal", precision=precision, scale=scale)
+
+
+def decimal_result(name: str, s: Type, u: Type) -> Type:
+    """Return Spark's type of a sum, product or quotient (add, sub, mul, div) of decimals, or of a remainder."""
+    whole, scale = (s.precision - s.scale, u.precision - u.scale), max(s.scale, u.scale)
+    if name in ("add", "sub"):
+        return bounded_decimal(max(whole) + scale + 1, scale)
+    if name == "mul":
+        return bounded_decimal(s.precision + u.precision + 1, s.scale + u.scale)
+    if name == "div":
+        digits = max(6, s.scale + u.precision + 1)
+        return bounded_decimal(whole[0] + u.scale + digits, digits)
+    return bounded_decimal(min(whole) + scale, scale)
 
 
 def _whole(value: Any, factor: int, up: bool, d: Type) -> int:

@@ -7,6 +7,7 @@ also moves backward bounds inward past the numbers that the rounded operation re
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from math import ceil, floor, inf
 
 from ivjoin.interval.errors import IntervalError
@@ -14,10 +15,10 @@ from ivjoin.interval.machine import float_remainders as r
 from ivjoin.interval.machine import floats as m
 from ivjoin.interval.machine.floats import Format
 from ivjoin.interval.machine.operation import Binary, Unary, sign_rev, within
-from ivjoin.interval.machine.pairs import EMPTY, Pair, hull, is_empty, meet, neg
+from ivjoin.interval.machine.pairs import EMPTY, Pair, hull, is_empty, meet, neg, shaved
 from ivjoin.interval.machine.types import Type
 
-__all__ = ["above", "at_least", "at_most", "below", "binary", "unary"]
+__all__ = ["above", "at_least", "at_most", "below", "outer", "tightened", "unary"]
 
 _PAST = 1 << 1100  # beyond every limit, for the integer next to an infinity
 _WALK = 8
@@ -48,31 +49,13 @@ def below(f: Format, n: int) -> float:
     return -above(f, -n)
 
 
-def _walked(f: Format, out: Pair, reached: Callable[[float], bool]) -> Pair:
-    """Return a bound without a few numbers at its ends that cannot give the result."""
-    lo, hi = out
-    for _ in range(_WALK):
-        if lo > hi or reached(lo):
-            break
-        if lo == hi:
-            return EMPTY
-        lo = f.up(lo)
-    for _ in range(_WALK):
-        if lo > hi or reached(hi):
-            break
-        if lo == hi:
-            return EMPTY
-        hi = f.down(hi)
-    return (lo, hi) if lo <= hi else EMPTY
-
-
 def _meets(a: Pair, z: Pair) -> bool:
     return bool(a[0] <= a[1] and a[0] <= z[1] and z[0] <= a[1])
 
 
-def _checked(d: Type, forward: Callable[[Pair, Pair], Pair], made: Binary) -> Binary:
+def tightened(made: Binary) -> Binary:
     """Return an operator whose backward bounds are tightened with the forward operation."""
-    f = d.format
+    f, forward = made.domain.format, made.forward
 
     def back1(z: Pair, b: Pair, x: Pair) -> Pair:
         return _over(f, b, lambda part: made.back1(z, part, x), lambda v, part: _meets(forward((v, v), part), z), x)
@@ -92,7 +75,7 @@ def _over(
         def test(v: float, part: Pair = part) -> bool:
             return reached(v, part)
 
-        out = hull(out, _walked(f, meet(back(part), x), test))
+        out = hull(out, shaved(meet(back(part), x), test, _WALK, f.up, f.down))
     return out
 
 
@@ -104,43 +87,37 @@ def _parts(f: Format, b: Pair) -> list[Pair]:
     return [p for p in parts if not is_empty(p) and b[0] <= p[0] and p[1] <= b[1]]
 
 
-def binary(name: str, d: Type) -> Binary:
-    """Return the operator ``name`` (add, sub, mul, div, rem, pmod) of a float domain."""
-    f = d.format
+def _difference(f: Format, a: Pair, b: Pair) -> Pair:
+    # a - b is a + (-b), rounding included.
+    return m.add(f, a, neg(b))
 
-    if name == "add":
-        made = Binary(
-            d, lambda a, b: m.add(f, a, b), lambda z, b, x: m.add_rev(f, z, b, x),
-            lambda z, a, x: m.add_rev(f, z, a, x), m.add_nan,
-        )  # fmt: skip
-    elif name == "sub":
-        made = Binary(
-            d, lambda a, b: m.add(f, a, neg(b)), lambda z, b, x: m.add_rev(f, z, neg(b), x),
-            lambda z, a, x: neg(m.add_rev(f, z, a, neg(x))), lambda a, b: m.add_nan(a, neg(b)),
-        )  # fmt: skip
-    elif name == "mul":
-        made = Binary(
-            d, lambda a, b: m.mul(f, a, b), lambda z, b, x: m.mul_rev(f, z, b, x),
-            lambda z, a, x: m.mul_rev(f, z, a, x), m.mul_nan,
-        )  # fmt: skip
-    elif name == "div":
-        made = Binary(
-            d, lambda a, b: m.div(f, a, b), lambda z, b, x: m.div_rev_dividend(f, z, b, x),
-            lambda z, a, x: m.div_rev_divisor(f, z, a, x), m.div_nan,
-        )  # fmt: skip
-    elif name == "rem":
-        made = Binary(
-            d, lambda a, b: r.remainders(f, a, b), lambda z, b, x: r.dividends(f, z, b, x),
-            lambda z, a, x: r.divisors(f, z, a, x), r.remainder_nan,
-        )  # fmt: skip
-    elif name == "pmod":
-        made = Binary(
-            d, lambda a, b: r.positive_remainders(f, a, b), lambda z, b, x: r.positive_dividends(f, z, b, x),
-            lambda z, a, x: x, lambda a, b: r.positive_remainder_nan(f, a, b),
-        )  # fmt: skip
-    else:
+
+def _minuends(f: Format, z: Pair, b: Pair, x: Pair) -> Pair:
+    return m.add_rev(f, z, neg(b), x)
+
+
+def _subtrahends(f: Format, z: Pair, a: Pair, x: Pair) -> Pair:
+    return neg(m.add_rev(f, z, a, neg(x)))
+
+
+# By name: the bounds and the inverses, which take the format first, and whether numbers can give NaN.
+_BINARY: dict[str, tuple[Callable[..., Pair], Callable[..., Pair], Callable[..., Pair], Callable[..., bool]]] = {
+    "add": (m.add, m.add_rev, m.add_rev, m.add_nan),
+    "sub": (_difference, _minuends, _subtrahends, lambda a, b: m.add_nan(a, neg(b))),
+    "mul": (m.mul, m.mul_rev, m.mul_rev, m.mul_nan),
+    "div": (m.div, m.div_rev_dividend, m.div_rev_divisor, m.div_nan),
+    "rem": (r.remainders, r.dividends, r.divisors, r.remainder_nan),
+    "pmod": (r.positive_remainders, r.positive_dividends, lambda f, z, a, x: x, r.positive_remainder_nan),
+}
+
+
+def outer(name: str, d: Type) -> Binary:
+    """Return the operator ``name`` (add, sub, mul, div, rem, pmod) of a float domain, with outer bounds backward."""
+    if name not in _BINARY:
         raise IntervalError(f"{name} is not defined for {d}")
-    return _checked(d, made.forward, made)
+    f, (forward, back1, back2, nan) = d.format, _BINARY[name]
+    makes_nan = partial(nan, f) if name == "pmod" else nan
+    return Binary(d, partial(forward, f), partial(back1, f), partial(back2, f), makes_nan)
 
 
 def _sign_of(x: float) -> float:

@@ -19,7 +19,7 @@ import struct
 from collections.abc import Callable
 from math import inf, nextafter
 
-from ivjoin.interval.machine.pairs import EMPTY, Pair, hull, meet, neg
+from ivjoin.interval.machine.pairs import EMPTY, Pair, by_sign, hull, meet, neg
 from ivjoin.interval.machine.rounding import add_down, div_down, div_up, mul_down, mul_up, sqrt_down, sqrt_up
 
 __all__ = [
@@ -247,12 +247,7 @@ def mul_rev(f: Format, z: Pair, b: Pair, x: Pair) -> Pair:
     p, q = f.cell_low(z[0]), f.cell_high(z[1])
     if p <= 0 <= q and b[0] <= 0 <= b[1]:
         return x
-    out = EMPTY
-    if b[1] > 0:
-        out = meet(_outward(f, *_over_positive(p, q, max(b[0], 0.0), b[1])), x)
-    if b[0] < 0:
-        out = hull(out, meet(neg(_outward(f, *_over_positive(p, q, max(-b[1], 0.0), -b[0]))), x))
-    return out
+    return by_sign(b, 0.0, lambda bl, bh: _outward(f, *_over_positive(p, q, bl, bh)), x=x)
 
 
 # Quotients
@@ -264,16 +259,7 @@ def div(f: Format, a: Pair, b: Pair) -> Pair:
         return _signs_with(a[0], meet(b, (-f.max, f.max)))
     if _only_infinite(b):
         return 0.0, 0.0
-    out = EMPTY
-    if b[1] > 0:
-        out = _quotients(f, a, max(b[0], f.tiny), b[1])
-    if b[0] < 0:
-        out = hull(out, neg(_quotients(f, a, max(-b[1], f.tiny), -b[0])))
-    return out
-
-
-def _quotients(f: Format, a: Pair, bl: float, bh: float) -> Pair:
-    return -_greatest(f, -a[0], bl, bh), _greatest(f, a[1], bl, bh)
+    return by_sign(b, f.tiny, lambda bl, bh: (-_greatest(f, -a[0], bl, bh), _greatest(f, a[1], bl, bh)))
 
 
 def _greatest(f: Format, x: float, bl: float, bh: float) -> float:
@@ -298,12 +284,7 @@ def _product_bounds(p: float, q: float, bl: float, bh: float) -> Pair:
 
 def div_rev_dividend(f: Format, z: Pair, b: Pair, x: Pair) -> Pair:
     p, q = f.cell_low(z[0]), f.cell_high(z[1])
-    out = EMPTY
-    if b[1] > 0:
-        out = meet(_outward(f, *_product_bounds(p, q, max(b[0], f.tiny), b[1])), x)
-    if b[0] < 0:
-        out = hull(out, meet(neg(_outward(f, *_product_bounds(p, q, max(-b[1], f.tiny), -b[0]))), x))
-    return out
+    return by_sign(b, f.tiny, lambda bl, bh: _outward(f, *_product_bounds(p, q, bl, bh)), x=x)
 
 
 def div_rev_divisor(f: Format, z: Pair, a: Pair, x: Pair) -> Pair:
@@ -314,14 +295,7 @@ def div_rev_divisor(f: Format, z: Pair, a: Pair, x: Pair) -> Pair:
         return hull(positive, meet(x, (-f.max, -f.tiny))) if z[0] <= -a[0] <= z[1] else positive
     x = meet(x, (f.tiny, inf)) if x[0] >= 0 else meet(x, (-inf, -f.tiny)) if x[1] <= 0 else x
     p, q = f.cell_low(z[0]), f.cell_high(z[1])
-    if (p <= 0 <= q and a[0] <= 0 <= a[1]) or (a[0] == -inf or a[1] == inf):
+    if (p <= 0 <= q and a[0] <= 0 <= a[1]) or a[0] == -inf or a[1] == inf or p == q == 0.0:
         return x
     # b = a / z for a result of either sign; a result of 0 (or less than half of tiny) may come from any large divisor.
-    out = EMPTY
-    if q > 0:
-        out = meet(_outward(f, *_over_positive(a[0], a[1], max(p, 0.0), q)), x)
-    if p < 0:
-        out = hull(out, meet(neg(_outward(f, *_over_positive(a[0], a[1], max(-q, 0.0), -p))), x))
-    if p == q == 0.0:
-        return x
-    return out
+    return by_sign((p, q), 0.0, lambda zl, zh: _outward(f, *_over_positive(a[0], a[1], zl, zh)), x=x)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from math import isqrt
 
 from ivjoin.interval.machine.bisection import last_true
-from ivjoin.interval.machine.pairs import EMPTY, Pair, hull, meet, neg
+from ivjoin.interval.machine.pairs import EMPTY, Pair, by_sign, hull, meet, neg
 
 __all__ = [
     "EMPTY", "abs_", "abs_rev", "div", "div_rev_dividend", "div_rev_divisor", "floor_root", "hull", "meet", "mod",
@@ -35,20 +35,10 @@ def _ratio(z: Pair, bl: int, bh: int) -> Pair:
     return lo, hi
 
 
-def _by_sign(b: Pair, positive: Callable[[int, int], Pair], negative: Callable[[int, int], Pair]) -> Pair:
-    """Return the hull of a function over the positive members of ``b`` and over the (turned) negative ones."""
-    out = EMPTY
-    if b[1] > 0:
-        out = positive(b[0] if b[0] > 0 else 1, b[1])
-    if b[0] < 0:
-        out = hull(out, negative(-b[1] if b[1] < 0 else 1, -b[0]))
-    return out
-
-
 def mul_rev(z: Pair, b: Pair, x: Pair) -> Pair:
     if b[0] <= 0 <= b[1] and z[0] <= 0 <= z[1]:
         return x
-    return _by_sign(b, lambda bl, bh: meet(_ratio(z, bl, bh), x), lambda bl, bh: meet(neg(_ratio(z, bl, bh)), x))
+    return by_sign(b, 1, lambda bl, bh: _ratio(z, bl, bh), x=x)
 
 
 def sqr(a: Pair) -> Pair:
@@ -105,7 +95,7 @@ def _quotients(a: Pair, bl: int, bh: int) -> Pair:
 
 def div(a: Pair, b: Pair) -> Pair:
     """Return ``a div b`` over the members of ``b`` other than 0."""
-    return _by_sign(b, lambda bl, bh: _quotients(a, bl, bh), lambda bl, bh: neg(_quotients(a, bl, bh)))
+    return by_sign(b, 1, lambda bl, bh: _quotients(a, bl, bh))
 
 
 def _dividends(q: Pair, bl: int, bh: int) -> Pair:
@@ -115,9 +105,7 @@ def _dividends(q: Pair, bl: int, bh: int) -> Pair:
 
 
 def div_rev_dividend(q: Pair, b: Pair, x: Pair) -> Pair:
-    return _by_sign(
-        b, lambda bl, bh: meet(_dividends(q, bl, bh), x), lambda bl, bh: meet(neg(_dividends(q, bl, bh)), x)
-    )
+    return by_sign(b, 1, lambda bl, bh: _dividends(q, bl, bh), x=x)
 
 
 def _divisors(q: Pair, a: Pair, bl: int, bh: int) -> Pair:
@@ -135,8 +123,7 @@ def _divisors(q: Pair, a: Pair, bl: int, bh: int) -> Pair:
 
 def div_rev_divisor(q: Pair, a: Pair, x: Pair) -> Pair:
     """Return the members of ``x``, the divisor, with ``a div x`` in ``q``, without 0."""
-
-    return _by_sign(x, lambda bl, bh: _divisors(q, a, bl, bh), lambda bl, bh: neg(_divisors(q, neg(a), bl, bh)))
+    return by_sign(x, 1, lambda bl, bh: _divisors(q, a, bl, bh), lambda bl, bh: neg(_divisors(q, neg(a), bl, bh)))
 
 
 # Remainders
@@ -247,10 +234,15 @@ def _moduli(z: Pair, a: Pair, b: Pair) -> Pair:
     if meet(a, z) == EMPTY:
         # No dividend is its own remainder, so it contains the divisor at least once in addition to the remainder.
         hi = min(hi, max(-a[0], a[1]) - (least - 1))
+    return _tried(lo, hi, lambda k: meet(mod(a, (k, k)), z) != EMPTY)
+
+
+def _tried(lo: int, hi: int, reached: Callable[[int], bool]) -> Pair:
+    """Return a pair without the divisors at its ends that a test refutes, a few in all."""
     tries = _FEW
-    while lo <= hi and tries and meet(mod(a, (lo, lo)), z) == EMPTY:
+    while lo <= hi and tries and not reached(lo):
         lo, tries = lo + 1, tries - 1
-    while lo <= hi and tries and meet(mod(a, (hi, hi)), z) == EMPTY:
+    while lo <= hi and tries and not reached(hi):
         hi, tries = hi - 1, tries - 1
     return (lo, hi) if lo <= hi else EMPTY
 
@@ -267,7 +259,7 @@ def _floor_remainders(a: Pair, bl: int, bh: int) -> Pair:
 
 def pmod(a: Pair, b: Pair) -> Pair:
     """Return ``pmod(a, b)``: the remainder in [0, b) for positive members of ``b``, ``a % b`` for negative ones."""
-    return _by_sign(b, lambda bl, bh: _floor_remainders(a, bl, bh), lambda bl, bh: mod(a, (bl, bh)))
+    return by_sign(b, 1, lambda bl, bh: _floor_remainders(a, bl, bh), lambda bl, bh: mod(a, (bl, bh)))
 
 
 def pmod_rev_dividend(z: Pair, b: Pair, x: Pair) -> Pair:
@@ -283,7 +275,7 @@ def pmod_rev_dividend(z: Pair, b: Pair, x: Pair) -> Pair:
             return _roughly_signed(z, bl, x)
         return x if z[0] < bh else EMPTY
 
-    return _by_sign(b, positive, lambda bl, bh: mod_rev_dividend(z, (bl, bh), x))
+    return by_sign(b, 1, positive, lambda bl, bh: mod_rev_dividend(z, (bl, bh), x))
 
 
 def _largest_modulus(z: Pair, a: Pair) -> int:
@@ -298,12 +290,8 @@ def pmod_rev_divisor(z: Pair, a: Pair, x: Pair) -> Pair:
     """Return the members of ``x``, the divisor, with ``pmod(a, x)`` in ``z``."""
     out = EMPTY
     if x[1] > 0 and z[1] >= 0:
-        lo, hi, tries = max(x[0], 1, z[0] + 1), min(x[1], _largest_modulus(z, a)), _FEW
-        while lo <= hi and tries and meet(_floor_remainders(a, lo, lo), z) == EMPTY:
-            lo, tries = lo + 1, tries - 1
-        while lo <= hi and tries and meet(_floor_remainders(a, hi, hi), z) == EMPTY:
-            hi, tries = hi - 1, tries - 1
-        out = (lo, hi) if lo <= hi else EMPTY
+        lo, hi = max(x[0], 1, z[0] + 1), min(x[1], _largest_modulus(z, a))
+        out = _tried(lo, hi, lambda k: meet(_floor_remainders(a, k, k), z) != EMPTY)
     if x[0] < 0:
         out = hull(out, neg(_moduli(z, a, (max(-x[1], 1), -x[0]))))
     return out

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ivjoin.interval.machine.pairs import EMPTY, Pair, hull, is_empty, meet
+from ivjoin.interval.machine.pairs import EMPTY, Pair, hull, is_empty, meet, shaved
 from ivjoin.interval.machine.types import Type
 
-__all__ = ["MANY", "Binary", "Unary", "refined", "shaved", "sign_rev", "valued", "within"]
+__all__ = ["MANY", "Binary", "Unary", "refined", "sign_rev", "valued", "within"]
 
 Forward = Callable[[Pair, Pair], Pair]
 Backward = Callable[[Pair, Pair, Pair], Pair]
@@ -57,18 +57,6 @@ def valued(of: Pair, each: Callable[[Pair], Pair], outer: Pair) -> Pair:
     return out
 
 
-def shaved(out: Pair, reached: Callable[[Pair], bool]) -> Pair:
-    """Return a pair of ints without the values at its ends that a test refutes."""
-    lo, hi = out
-    tries = MANY
-    while lo <= hi and tries and not reached((lo, lo)):
-        lo, tries = lo + 1, tries - 1
-    tries = MANY
-    while lo <= hi and tries and not reached((hi, hi)):
-        hi, tries = hi - 1, tries - 1
-    return (lo, hi) if lo <= hi else EMPTY
-
-
 def within(f: Callable[[Pair], Pair], back: Callable[[Pair, Pair], Pair], limits: Pair) -> Callable[[Pair], Pair]:
     """Return a function over those members only whose result lies within limits, so that its bounds are attained."""
 
@@ -82,14 +70,14 @@ def within(f: Callable[[Pair], Pair], back: Callable[[Pair, Pair], Pair], limits
     return forward
 
 
-def refined(domain: Type, forward: Forward, back1: Backward, back2: Backward, wide: bool = False) -> Binary:
-    """Return an operator of ints that is exact where few values decide, from outer bounds.
+def refined(op: Binary, wide: bool = False) -> Binary:
+    """Return an operator of ints that is exact where few values decide, from one with outer bounds.
 
     ``forward`` must be exact for a single second argument, and ``back1`` or ``back2`` for a single other argument.
     ``wide``: ``forward`` is wider than its clipping, and ``back2`` wider than the hull even for a single first
     argument.
     """
-    limits = domain.limits
+    forward, back1, back2, limits = op.forward, op.back1, op.back2, op.domain.limits
 
     def up(a: Pair, b: Pair) -> Pair:
         out = forward(a, b)
@@ -109,15 +97,15 @@ def refined(domain: Type, forward: Forward, back1: Backward, back2: Backward, wi
             return out
         if wide:
             return valued(b, lambda v: meet(back1(z, v, x), x), out)
-        return shaved(out, lambda v: not is_empty(back2(z, v, b)))
+        return shaved(out, lambda v: not is_empty(back2(z, (v, v), b)), MANY)
 
     def second(z: Pair, a: Pair, x: Pair) -> Pair:
         out = meet(back2(z, a, x), x)
         if is_empty(out) or (a[0] == a[1] and not wide):
             return out
-        return shaved(out, lambda v: not is_empty(back1(z, v, a)))
+        return shaved(out, lambda v: not is_empty(back1(z, (v, v), a)), MANY)
 
-    return Binary(domain, up, first, second)
+    return op._replace(forward=up, back1=first, back2=second)
 
 
 def sign_rev(z: Pair, x: Pair, least: Any = 1) -> Pair:

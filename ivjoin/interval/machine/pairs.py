@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from math import inf
 from typing import Any
 
-__all__ = ["EMPTY", "Pair", "hull", "is_empty", "meet", "neg"]
+__all__ = ["EMPTY", "Pair", "by_sign", "hull", "is_empty", "meet", "neg", "shaved"]
 
 Pair = tuple[Any, Any]
 EMPTY: Pair = (1, 0)
@@ -33,3 +35,41 @@ def meet(a: Pair, b: Pair) -> Pair:
 def neg(a: Pair) -> Pair:
     """Return the negatives."""
     return (-a[1], -a[0]) if a[0] <= a[1] else EMPTY
+
+
+def by_sign(
+    b: Pair, least: Any, positive: Callable[[Any, Any], Pair], negative: Callable[[Any, Any], Pair] | None = None,
+    x: Pair = (-inf, inf),
+) -> Pair:  # fmt: skip
+    """Return the hull, within ``x``, of a function over the members of ``b`` from ``least`` on and over the negatives.
+
+    ``negative`` takes the magnitudes of the negatives. By default it is the negated ``positive``.
+    """
+    out = EMPTY
+    if b[1] > 0:
+        out = meet(positive(max(b[0], least), b[1]), x)
+    if b[0] < 0:
+        ends = max(-b[1], least), -b[0]
+        out = hull(out, meet(neg(positive(*ends)) if negative is None else negative(*ends), x))
+    return out
+
+
+def shaved(
+    out: Pair, reached: Callable[[Any], bool], tries: int,
+    up: Callable[[Any], Any] = lambda v: v + 1, down: Callable[[Any], Any] = lambda v: v - 1,
+) -> Pair:  # fmt: skip
+    """Return a pair without the values at its ends that a test refutes, up to ``tries`` at each end."""
+    lo, hi = out
+    for _ in range(tries):
+        if lo > hi or reached(lo):
+            break
+        if lo == hi:
+            return EMPTY
+        lo = up(lo)
+    for _ in range(tries):
+        if lo > hi or reached(hi):
+            break
+        if lo == hi:
+            return EMPTY
+        hi = down(hi)
+    return (lo, hi) if lo <= hi else EMPTY

@@ -38,7 +38,6 @@ __all__ = [
 
 INF = math.inf
 MAX = 1.7976931348623157e308
-_TINY = 5e-324
 
 # TwoProd is exact when the product stays above 2**-960 (its error term is then representable) and the operands
 # below 2**990 (the splitting does not overflow).

@@ -12,12 +12,12 @@ from functools import cache
 from ivjoin.interval.errors import IntervalError
 from ivjoin.interval.machine import calendar, decimals, float_operators
 from ivjoin.interval.machine import integers as m
-from ivjoin.interval.machine.domains import bounded_decimal
+from ivjoin.interval.machine.domains import bounded_decimal, decimal_result
 from ivjoin.interval.machine.operation import Binary, Unary, refined, sign_rev, within
 from ivjoin.interval.machine.pairs import EMPTY, Pair, is_empty, meet, neg
 from ivjoin.interval.machine.types import DAY, Type
 
-__all__ = ["binary", "extremum", "unary"]
+__all__ = ["binary", "extremum", "outer", "unary"]
 
 DATE, DAYS, MONTHS = Type("date"), Type("int", 32), Type("months")
 
@@ -30,11 +30,35 @@ def _unknown(name: str, *domains: Type) -> IntervalError:
 
 @cache
 def binary(name: str, x: Type, y: Type) -> Binary:
-    """Return the operator ``name`` (add, sub, mul, div, rem, pmod) of two domains, or raise IntervalError."""
+    """Return the operator ``name`` of two domains, tightened by trying a few values; see `outer`."""
+    op = outer(name, x, y)
+    if x.kind == "float":
+        return float_operators.tightened(op)
+    if name in ("add", "sub") and x.kind != "decimal":
+        return op
+    made = refined(op, wide=name in ("rem", "pmod"))
+    return _by_narrower(made) if op.forward is m.mul else made
+
+
+def _by_narrower(product: Binary) -> Binary:
+    """Return a product that tries the values of the narrower argument."""
+
+    def up(a: Pair, b: Pair) -> Pair:
+        return product.forward(a, b) if b[1] - b[0] <= a[1] - a[0] else product.forward(b, a)
+
+    return product._replace(forward=up)
+
+
+@cache
+def outer(name: str, x: Type, y: Type) -> Binary:
+    """Return the operator ``name`` (add, sub, mul, div, rem, pmod) of two domains, or raise IntervalError.
+
+    Its bounds enclose the results, and are the hull for sums and where the arguments are single values.
+    """
     if x.kind == y.kind == "decimal":
         return _decimal(name, x, y)
     if x == y and x.kind == "float":
-        return float_operators.binary(name, x)
+        return float_operators.outer(name, x)
     if x == y and x.kind == "int":
         return _integer(name, x)
     made = _temporal(name, x, y)
@@ -61,13 +85,7 @@ def _linear(result: Type, sign: int) -> Binary:
 
 
 def _product(result: Type) -> Binary:
-    made = refined(result, m.mul, m.mul_rev, m.mul_rev)
-
-    def up(a: Pair, b: Pair) -> Pair:
-        # The values of the narrower argument are tried.
-        return made.forward(a, b) if b[1] - b[0] <= a[1] - a[0] else made.forward(b, a)
-
-    return made._replace(forward=up)
+    return Binary(result, m.mul, m.mul_rev, m.mul_rev)
 
 
 def _integer(name: str, d: Type) -> Binary:
@@ -76,11 +94,11 @@ def _integer(name: str, d: Type) -> Binary:
     if name == "mul":
         return _product(d)
     if name == "div":
-        return refined(d, m.div, m.div_rev_dividend, m.div_rev_divisor)
+        return Binary(d, m.div, m.div_rev_dividend, m.div_rev_divisor)
     if name == "rem":
-        return refined(d, m.mod, m.mod_rev_dividend, m.mod_rev_divisor, wide=True)
+        return Binary(d, m.mod, m.mod_rev_dividend, m.mod_rev_divisor)
     if name == "pmod":
-        return refined(d, m.pmod, m.pmod_rev_dividend, m.pmod_rev_divisor, wide=True)
+        return Binary(d, m.pmod, m.pmod_rev_dividend, m.pmod_rev_divisor)
     raise _unknown(name, d, d)
 
 
@@ -97,14 +115,11 @@ def _scaled_down(a: Pair, k: int) -> Pair:
 
 
 def _decimal(name: str, s: Type, u: Type) -> Binary:
-    whole = max(s.precision - s.scale, u.precision - u.scale)
-    scale = max(s.scale, u.scale)
+    result, scale = decimal_result(name, s, u), max(s.scale, u.scale)
     j, k = 10 ** (scale - s.scale), 10 ** (scale - u.scale)
     if name in ("add", "sub"):
-        result = bounded_decimal(whole + scale + 1, scale)
         return _decimal_sum(result, 1 if name == "add" else -1, j, k, 10 ** (scale - result.scale))
     if name == "mul":
-        result = bounded_decimal(s.precision + u.precision + 1, s.scale + u.scale)
         unit = 10 ** (s.scale + u.scale - result.scale)
         if unit == 1 and s.precision + u.precision <= 38:
             return _product(result)
@@ -112,28 +127,24 @@ def _decimal(name: str, s: Type, u: Type) -> Binary:
         def back(z: Pair, b: Pair, x: Pair) -> Pair:
             return decimals.product_rev(z, b, x, unit)
 
-        return refined(result, lambda a, b: decimals.product(a, b, unit), back, back)
+        return Binary(result, lambda a, b: decimals.product(a, b, unit), back, back)
     if name == "div":
-        digits = max(6, s.scale + u.precision + 1)
-        result = bounded_decimal(s.precision - s.scale + u.scale + digits, digits)
         at = (result.scale, u.scale - s.scale)
-        return refined(
+        return Binary(
             result, lambda a, b: decimals.quotient(a, b, *at), lambda z, b, x: decimals.quotient_rev1(z, b, x, *at),
             lambda z, a, x: decimals.quotient_rev2(z, a, x, *at),
         )  # fmt: skip
     if name in ("rem", "pmod"):
-        smaller = min(s.precision - s.scale, u.precision - u.scale)
-        result = bounded_decimal(smaller + scale, scale)
         if result.scale != scale:
             raise IntervalError(f"{name} of {s} and {u} needs more than 38 digits; cast both to a smaller domain first")
         f, back1, back2 = (
             (m.mod, m.mod_rev_dividend, m.mod_rev_divisor) if name == "rem"
             else (m.pmod, m.pmod_rev_dividend, m.pmod_rev_divisor)
         )  # fmt: skip
-        return refined(
+        return Binary(
             result, lambda a, b: f(_scaled_up(a, j), _scaled_up(b, k)),
             lambda z, b, x: _scaled_down(back1(z, _scaled_up(b, k), _scaled_up(x, j)), j),
-            lambda z, a, x: _scaled_down(back2(z, _scaled_up(a, j), _scaled_up(x, k)), k), wide=True,
+            lambda z, a, x: _scaled_down(back2(z, _scaled_up(a, j), _scaled_up(x, k)), k),
         )  # fmt: skip
     raise _unknown(name, s, u)
 
@@ -155,7 +166,7 @@ def _decimal_sum(result: Type, sign: int, j: int, k: int, unit: int) -> Binary:
         rest = (lo - a[1] * j, hi - a[0] * j)
         return meet(_scaled_down(rest if sign > 0 else (-rest[1], -rest[0]), k), x)
 
-    return refined(result, up, back1, back2)
+    return Binary(result, up, back1, back2)
 
 
 # Dates and times

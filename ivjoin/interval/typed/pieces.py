@@ -12,7 +12,7 @@ from typing import Any
 from ivjoin.interval.reals import arithmetic, reverse
 from ivjoin.interval.reals.bare import EMPTY, ENTIRE, Interval, make
 from ivjoin.interval.reals.sets import convex_hull, intersection
-from ivjoin.interval.typed import exact
+from ivjoin.interval.typed import exact, generic
 from ivjoin.interval.typed.intervals import DomainInterval, given, operand, void
 
 __all__ = [
@@ -70,40 +70,38 @@ def _typed_pair(low: DomainInterval, high: DomainInterval) -> Typed:
     return DomainInterval(d, low.lo, low.hi, nan, null), DomainInterval(d, high.lo, high.hi)
 
 
-def _argument(x: Any, like: Any) -> DomainInterval:
-    return operand(given(x, like), like)
-
-
 def _is_real(*args: Any) -> bool:
     return not any(isinstance(a, DomainInterval) for a in args)
+
+
+def _split(back: Callable[[Any], Any], x: Any, *given_: Any) -> Any:
+    """Return a preimage in ``x`` as up to two intervals, around zero, of reals or of the domain of an argument."""
+    typed = [a for a in (*given_, x) if isinstance(a, DomainInterval)]
+    if not typed:
+        return _real_split(back, ENTIRE if x is None else x)
+    return _typed_split(back, operand(given(x, typed[0]), typed[0]))
 
 
 def mul_rev_to_pair(b: Any, c: Any, x: Any = None) -> Any:
     """Return the members of ``x`` that a member of ``b`` takes into ``c`` by multiplication, as up to two intervals."""
     if _is_real(b, c, x):
         return reverse.mul_rev_to_pair(b, c, ENTIRE if x is None else x)
-    return _typed_split(lambda part: exact.mul_rev(b, c, part), _argument(x, b if isinstance(b, DomainInterval) else c))
+    return _split(lambda part: exact.mul_rev(b, c, part), x, b, c)
 
 
 def abs_rev_to_pair(c: Any, x: Any = None) -> Any:
     """Return the members of ``x`` whose magnitude is in ``c``, as up to two intervals."""
-    if _is_real(c, x):
-        return _real_split(lambda part: reverse.abs_rev(c, part), ENTIRE if x is None else x)
-    return _typed_split(lambda part: exact.abs_rev(c, part), _argument(x, c))
+    return _split(lambda part: generic.abs_rev(c, part), x, c)
 
 
 def sqr_rev_to_pair(c: Any, x: Any = None) -> Any:
     """Return the members of ``x`` whose square is in ``c``, as up to two intervals."""
-    if _is_real(c, x):
-        return _real_split(lambda part: reverse.sqr_rev(c, part), ENTIRE if x is None else x)
-    return _typed_split(lambda part: exact.sqr_rev(c, part), _argument(x, c))
+    return _split(lambda part: generic.sqr_rev(c, part), x, c)
 
 
 def pown_rev_to_pair(c: Any, n: int, x: Any = None) -> Any:
     """Return the members of ``x`` whose n-th power is in ``c``, as up to two intervals."""
-    if _is_real(c, x):
-        return _real_split(lambda part: reverse.pown_rev(c, n, part), ENTIRE if x is None else x)
-    return _typed_split(lambda part: exact.pown_rev(c, n, part), _argument(x, c))
+    return _split(lambda part: generic.pown_rev(c, n, part), x, c)
 
 
 def div_to_pair(x: Any, y: Any) -> Any:
@@ -120,13 +118,4 @@ def div_to_pair(x: Any, y: Any) -> Any:
 
 def div_rev2_to_pair(a: Any, c: Any, x: Any = None) -> Any:
     """Return the divisors in ``x``, without 0, that take some member of ``a`` into ``c``, as up to two intervals."""
-    if _is_real(a, c, x):
-        return _real_split(lambda part: _real_divisors(a, c, part), ENTIRE if x is None else x)
-    like = a if isinstance(a, DomainInterval) else c
-    return _typed_split(lambda part: exact.div_rev2(a, c, part), _argument(x, like))
-
-
-def _real_divisors(a: Interval, c: Interval, x: Interval) -> Interval:
-    # A quotient times its divisor is the dividend.
-    out = reverse.mul_rev(c, a, x)
-    return EMPTY if out.inf == out.sup == 0.0 else out
+    return _split(lambda part: generic.div_rev2(a, c, part), x, a, c)

@@ -6,6 +6,7 @@ discrete, so a set is interior to another if they share no end, except a limit o
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import inf as INF
 from math import nan as NAN
 from typing import Any
@@ -13,10 +14,8 @@ from typing import Any
 from ivjoin.interval.errors import IntervalError
 from ivjoin.interval.machine.domains import shown
 from ivjoin.interval.machine.pairs import EMPTY, hull, meet
-from ivjoin.interval.reals import numeric
+from ivjoin.interval.reals import numeric, relations
 from ivjoin.interval.reals.bare import make
-from ivjoin.interval.reals.relations import Overlap
-from ivjoin.interval.reals.relations import overlap as overlap_of_reals
 from ivjoin.interval.typed.intervals import DomainInterval, operand
 
 __all__ = [
@@ -96,28 +95,11 @@ def disjoint(x: Any, y: Any) -> bool:
     return is_empty(intersection(x, y))
 
 
-def less(x: Any, y: Any) -> bool:
-    x, y = _both(x, y)
-    if x.is_void or y.is_void:
-        return x.is_void and y.is_void
-    return bool(x.lo <= y.lo and x.hi <= y.hi)
-
-
 def strict_less(x: Any, y: Any) -> bool:
     x, y = _both(x, y)
     if x.is_void or y.is_void:
         return x.is_void and y.is_void
     return bool(x.lo < y.lo and x.hi < y.hi)
-
-
-def precedes(x: Any, y: Any) -> bool:
-    x, y = _both(x, y)
-    return bool(x.is_void or y.is_void or x.hi <= y.lo)
-
-
-def strict_precedes(x: Any, y: Any) -> bool:
-    x, y = _both(x, y)
-    return bool(x.is_void or y.is_void or x.hi < y.lo)
 
 
 class _Ends:
@@ -132,10 +114,18 @@ class _Ends:
         self.inf, self.sup = (INF, -INF) if x.is_void else x.pair
 
 
-def overlap(x: Any, y: Any) -> Overlap:
-    x, y = _both(x, y)
-    ends: tuple[Any, Any] = (_Ends(x), _Ends(y))
-    return overlap_of_reals(*ends)
+def _by_ends(relation: Callable[..., Any]) -> Callable[[Any, Any], Any]:
+    """Return a relation of reals for typed intervals, by the values between bounds."""
+
+    def holds(x: Any, y: Any) -> Any:
+        x, y = _both(x, y)
+        return relation(_Ends(x), _Ends(y))
+
+    return holds
+
+
+less, overlap = _by_ends(relations.less), _by_ends(relations.overlap)
+precedes, strict_precedes = _by_ends(relations.precedes), _by_ends(relations.strict_precedes)
 
 
 def inf(x: DomainInterval) -> Any:

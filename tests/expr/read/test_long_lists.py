@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from ivjoin.conditions.read import sqllists
-from ivjoin.conditions.read.sqltext import parse
+from ivjoin.conditions.read.sqltext import parse_scalar
 from ivjoin.errors import ConditionError
 from ivjoin.expr import Scope
 
@@ -39,7 +39,7 @@ def listed(items: list[str], name: str = "l.k", word: str = "IN") -> str:
 def test_a_long_list_is_read_as_the_parser_reads_it(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def read() -> str:
         try:
-            return repr(parse(text, SCOPE))
+            return repr(parse_scalar(text, SCOPE))
         except ConditionError as e:
             return str(e).splitlines()[0]
 
@@ -51,4 +51,4 @@ def test_a_long_list_is_read_as_the_parser_reads_it(text: str, monkeypatch: pyte
 @pytest.mark.parametrize("tail", ["", ",", ", 1", ") )"])
 def test_a_list_without_its_end_is_refused(tail: str) -> None:
     with pytest.raises(ConditionError):
-        parse(f"l.k IN ({', '.join(map(str, range(99)))}{tail}", SCOPE)
+        parse_scalar(f"l.k IN ({', '.join(map(str, range(99)))}{tail}", SCOPE)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from ivjoin.conditions import condition, scalar
-from ivjoin.conditions.read.sqltext import parse, parse_scalar
+from ivjoin.conditions.read.sqltext import parse_scalar
 from ivjoin.conditions.text import to_text
 from ivjoin.errors import ColumnError, ConditionError, UnsupportedError
 from ivjoin.expr import Scope
@@ -187,7 +187,7 @@ def test_intervals_of_months_and_nanoseconds():
 ])  # fmt: skip
 def test_errors_mark_the_place(sql, error, says, marked):
     with pytest.raises(error, match=says) as caught:
-        parse(sql, SCOPE)
+        parse_scalar(sql, SCOPE)
     *_, shown, carets = str(caught.value).splitlines()
     start = carets.index("^")
     assert shown[start : start + len(carets.strip())].startswith(marked)
@@ -210,32 +210,32 @@ def test_errors_mark_the_place(sql, error, says, marked):
 ])  # fmt: skip
 def test_refused(sql, says):
     with pytest.raises(ConditionError, match=says):
-        parse(sql, SCOPE)
+        condition(sql, SCOPE)
 
 
 def test_unknown_time_zone():
     with pytest.raises(ConditionError, match="unknown time zone 'Mars/Base'"):
-        parse("l.ts > r.ts", SCOPE, "Mars/Base")
+        parse_scalar("l.ts > r.ts", SCOPE, "Mars/Base")
 
 
 @pytest.mark.slow
 def test_long_and_deep_conditions():
-    wide = parse(" AND ".join(f"l.a <> {i}" for i in range(1500)), SCOPE)
+    wide = parse_scalar(" AND ".join(f"l.a <> {i}" for i in range(1500)), SCOPE)
     assert (wide.op, len(wide.args)) == ("and", 1500)
     with pytest.raises(ConditionError, match="nested too deeply"):
-        parse("(" * 5000 + "l.bo" + ")" * 5000, SCOPE)
+        parse_scalar("(" * 5000 + "l.bo" + ")" * 5000, SCOPE)
 
 
 def test_the_same_text_is_the_same_node():
     sql = "l.ts >= r.ts - INTERVAL 10 SECONDS AND abs(l.a - r.a) < 20"
-    assert parse(sql, SCOPE) is parse(f"  {sql.lower()} ", SCOPE)
+    assert parse_scalar(sql, SCOPE) is parse_scalar(f"  {sql.lower()} ", SCOPE)
 
 
 def test_twenty_conjuncts_parse_quickly():
     sql = " AND ".join(f"l.ts >= r.ts - INTERVAL {i} SECONDS" for i in range(20))
-    parse(sql, SCOPE)
+    parse_scalar(sql, SCOPE)
     start = time.perf_counter()
-    parse(sql.replace("10", "11"), SCOPE)
+    parse_scalar(sql.replace("10", "11"), SCOPE)
     assert time.perf_counter() - start < 0.5
 
 
