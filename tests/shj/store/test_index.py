@@ -53,7 +53,8 @@ class Index:
         state, store, runs, n = self.state, self.store, self.store.runs, len(key_ids)
         state.row_room(n, len(axes))
         state.wake()
-        state["key_ids"][:n], state["values"][:, :n], state["matched"][:n] = key_ids, axes, 0
+        # The scratch may have been of an operator with more expressions.
+        state["key_ids"][:n], state["values"][: len(axes), :n], state["matched"][:n] = key_ids, axes, 0
         state.set_side(0, mode=mode, n_bands=len(bands.terms), n_primary=bands.n_primary)
         sources = at.blank(at.SOURCE, len(axes))
         state.set_side(0, bands=state.hold("bands", bands.terms), sources=state.hold("sources", sources))
