@@ -141,7 +141,7 @@ WIDE = "a.k = b.k AND b.k = c.k AND b.ts BETWEEN a.ts AND a.ts + 4000 AND c.ts =
 @pytest.mark.slow
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("views", ["none", [("a", "b")]])
-@pytest.mark.parametrize("size", [500, 4000])
+@pytest.mark.parametrize("size", [500, 4000, 8000])
 def test_rows_that_do_not_fit_spill(views: Any, size: int, tmp_path: Path) -> None:
     given: dict[str, Any] = {"inputs": dict.fromkeys("abc", S), "condition": WIDE, "views": views}
     given["orders"] = dict.fromkeys("abc", "ts")

@@ -40,13 +40,14 @@ class Frozen:
     """The rows of an operator whose index lies in files.
 
     :meth:`can` must be True for the core. ``limit``, in bytes, sets how many rows share one summary of least and
-    greatest values.
+    greatest values. A row in files still takes about two bytes of memory; once these are half the limit, no more rows
+    are spilled, and arrays move to files instead.
     """
 
     def __init__(self, core: Core, files: Files, limit: int) -> None:
         self._core = ref(core)
         self._block = 1 << min(max((limit // 512).bit_length() - 1, 4), 12)
-        self._files = files
+        self._files, self._most = files, limit // 2
         self._first = 0  # the side that spills first
         # Whether some row lies outside the plan's guards, so that the whole condition decides each pair.
         self.careful = False
@@ -144,6 +145,8 @@ class Frozen:
         coming = {own.side: n}  # rows whose capacity may be reserved already: without it, the kernels refuse the push
         if any(self._shrink(store, coming.get(store.side, 0), excess) for store in (first, other)):
             return True
+        if self.nbytes > self._most:
+            return False
         here = other if few else first
         missing = _room_for(here, coming.get(here.side, 0)) - _smaller(here, excess)
         return self.freeze(int(here.side), missing) or self.freeze(1, missing) or self.freeze(0, missing)
