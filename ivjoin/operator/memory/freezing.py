@@ -40,14 +40,13 @@ class Frozen:
     """The rows of an operator whose index lies in files.
 
     :meth:`can` must be True for the core. ``limit``, in bytes, sets how many rows share one summary of least and
-    greatest values. A row in files still takes about two bytes of memory; once these are half the limit, no more rows
-    are spilled, and arrays move to files instead.
+    greatest values.
     """
 
     def __init__(self, core: Core, files: Files, limit: int) -> None:
         self._core = ref(core)
         self._block = 1 << min(max((limit // 512).bit_length() - 1, 4), 12)
-        self._files, self._most = files, limit // 2
+        self._files = files
         self._first = 0  # the side that spills first
         # Whether some row lies outside the plan's guards, so that the whole condition decides each pair.
         self.careful = False
@@ -128,9 +127,10 @@ class Frozen:
             self._tell(s)
         return True
 
-    def less(self, p: int, n: int, excess: int) -> bool:
+    def less(self, p: int, n: int, excess: int, most: int) -> bool:
         """Free memory before n rows of side p arrive: spill rows, or shrink what spilled rows have left empty.
 
+        Rows in files still take about two bytes of memory each. No more rows are spilled once these are ``most`` bytes.
         As long as one side has many rows, only that side spills, so only rows of the other side look in files. If that
         side is p and its ring is full, it spills and no ring is resized, because resizing copies a ring.
         """
@@ -140,12 +140,13 @@ class Frozen:
             self._first = max((0, 1), key=lambda s: core.stores[s].live)
         first, other = core.stores[self._first], core.stores[1 - self._first]
         few = _FEW_BESIDE * first.live <= other.live or 2 * excess > first.cap * _size(first)
-        if (own is first or few) and own.hi - own.lo + n > own.cap and self.freeze(p, n):
+        spills = self.nbytes <= most
+        if spills and (own is first or few) and own.hi - own.lo + n > own.cap and self.freeze(p, n):
             return True
         coming = {own.side: n}  # rows whose capacity may be reserved already: without it, the kernels refuse the push
         if any(self._shrink(store, coming.get(store.side, 0), excess) for store in (first, other)):
             return True
-        if self.nbytes > self._most:
+        if not spills:
             return False
         here = other if few else first
         missing = _room_for(here, coming.get(here.side, 0)) - _smaller(here, excess)

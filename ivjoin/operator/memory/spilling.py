@@ -113,7 +113,7 @@ class Spilling:
         frozen = core.frozen = core.frozen or Frozen(core, self.files, self._limit)
         if frozen.runs_in_memory > self._limit // 2:
             frozen.move_runs(self._moved)
-        return frozen.less(*self.coming, max(excess, self._limit // 32))
+        return frozen.less(*self.coming, max(excess, self._limit // 32), self._limit // 2)
 
     def settle(self) -> int:
         """Release the pages of files in memory that exceed the allowance; return their bytes."""

@@ -170,7 +170,7 @@ def test_capacity_that_the_coming_rows_need_is_never_given_up() -> None:
     store = core.stores[0]
     store.make_room(256)
     freed = 0
-    while core.frozen.less(0, 256, 1000):
+    while core.frozen.less(0, 256, 1000, 1 << 30):
         assert store.cap >= 256
         freed += 1
     assert freed > 1 and core.stores[1].live == 0
