@@ -262,10 +262,16 @@ def joined(
     ``make`` returns each thread's own function, which joins one task after the other. The error of a task is raised
     after the output of the tasks before it. At most ``ahead`` tasks are begun before the output of the first is taken.
     """
-    threads = max(1, min(threads, len(tasks)))
+    threads = min(threads, len(tasks))
+    if threads <= 1:
+        work = make()
+        for number, task in enumerate(tasks):
+            for batch in work(task):
+                yield number, batch
+        return
     workers = Workers(make, threads)
-    if ahead is None or threads == 1:
-        ahead = _AHEAD * threads if threads > 1 else 1
+    if ahead is None:
+        ahead = _AHEAD * threads
     try:
         workers.add(*tasks[:ahead])
         for task in tasks[ahead:]:
