@@ -134,7 +134,7 @@ def test_demo_on_three_days(
     shown = capsys.readouterr().out
     assert asked == [("flights_weather", tmp_path / "out", True, True)]
     assert shown.count("the same rows") == 2
-    assert "peak rows held" in shown
+    assert "peak rows in state" in shown
     written = {path.name for path in (tmp_path / "out").iterdir()}
     assert written == {"arrivals_departures.parquet", "flights_weather.parquet"}
     spark_agrees = False

@@ -126,7 +126,7 @@ def _run(console: Console, job: Job, output: Path, batch_rows: int) -> Run:
                 progress.update(
                     task,
                     completed=metrics.left_rows_in + metrics.right_rows_in,
-                    description=f"{metrics.rows_out:,} rows out, {metrics.state_rows:,} held",
+                    description=f"{metrics.rows_out:,} rows out, {metrics.state_rows:,} in state",
                 )
         sink.commit()
     finally:
@@ -170,7 +170,7 @@ def _show_figures(console: Console, run: Run, verdict: Verdict | None) -> None:
     figures.add_row("rows out", f"{m.rows_out:,}{_judgement(verdict)}")
     figures.add_row("speed", f"{run.rows_in / run.seconds:,.0f} rows/s in, {run.seconds:.2f} s with writing the file")
     share = m.peak_state_rows / max(run.rows_in, 1)
-    figures.add_row("peak rows held", f"{m.peak_state_rows:,} of {run.rows_in:,} read ({share:.1%})")
+    figures.add_row("peak rows in state", f"{m.peak_state_rows:,} of {run.rows_in:,} read ({share:.1%})")
     figures.add_row("written", escape(str(run.path)))
     console.print(figures)
     console.print()

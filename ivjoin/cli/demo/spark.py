@@ -259,7 +259,7 @@ def _show(console: Console, run: SparkRun, folder: Path, by_duckdb: Verdict | No
     for name, verdict in (("DuckDB", by_duckdb), ("Arrow operator", by_arrow)):
         figures.add_row("", _judgement(name, verdict))
     most = max(c["state_rows"] for c in run.counts)
-    figures.add_row("rows held", f"{most:,} at most at the end of a micro-batch")
+    figures.add_row("rows in state", f"{most:,} at most at the end of a micro-batch")
     figures.add_row("written", escape(str(folder / "joined")))
     console.print(figures)
     console.print()

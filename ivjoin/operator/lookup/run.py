@@ -22,7 +22,7 @@ from ivjoin.shj.sorting import order_by_key
 from ivjoin.shj.store.disk.backing import Files
 from ivjoin.shj.store.values.value_blocks import ValueBlocks
 
-__all__ = ["RunRanges", "Pairs", "Run", "Term", "reach", "sorted_rows", "window"]
+__all__ = ["Pairs", "Run", "RunRanges", "Term", "reach", "sorted_rows", "window"]
 
 Pairs = tuple[np.ndarray, np.ndarray]  # numbers of left rows and places in a run, int64[p] each
 _DENSE, _SMALL = 4, 1024  # keys are counted in a table if it has at most so many entries for each row, and more

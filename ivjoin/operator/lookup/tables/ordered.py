@@ -9,7 +9,7 @@ import numpy as np
 from ivjoin.shj.kernels.lookup import scan_kernels
 from ivjoin.shj.registers import I64_MAX, I64_MIN
 
-__all__ = ["Sorted", "BoundTerm", "count_to", "rises"]
+__all__ = ["BoundTerm", "Sorted", "count_to", "rises"]
 
 BoundTerm = tuple[int, int, int]  # left axis, right axis, offset: a bound of the right value
 

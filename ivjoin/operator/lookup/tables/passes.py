@@ -23,7 +23,7 @@ from ivjoin.plan.picking.pick import picking_of
 from ivjoin.shj.kernels.lookup import lookup_kernels
 from ivjoin.shj.registers import I64_MAX, I64_MIN
 
-__all__ = ["PassPlaces", "LookupSlice", "Pass", "is_far", "nearer", "passes_of", "slices_of"]
+__all__ = ["LookupSlice", "Pass", "PassPlaces", "is_far", "nearer", "passes_of", "slices_of"]
 
 _ABOVE = 2**31 - 1  # more than any place
 _NONE = np.empty(0, dtype=np.int64)
