@@ -22,7 +22,7 @@ from intervals.values import values_of
 
 from bench.operator_table import examples
 from ivjoin.expr.nodes import Node
-from ivjoin.expr.types import Type
+from ivjoin.expr.types import FLOAT64, Type
 from ivjoin.functions.rules.domain import NAN, NULL
 from ivjoin.functions.rules.rule import Rule
 from ivjoin.functions.rules.state import Infeasible, State
@@ -176,9 +176,22 @@ def test_windows_of_bytes(text: str) -> None:
         assert exact == ups or text in WIDE
 
 
+DOUBLES = [text for text, node in pairs_of_columns().items() if node.op in ("add", "sub", "mul", "div", "mod", "pmod")
+           and all(a.type == FLOAT64 for a in node.args)]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", DOUBLES)
+def test_grids_of_doubles(text: str) -> None:
+    check_grid(text)
+
+
 @pytest.mark.one_in(11)
-@pytest.mark.parametrize("text", pairs_of_columns())
+@pytest.mark.parametrize("text", [text for text in pairs_of_columns() if text not in DOUBLES])
 def test_grids_of_every_type(text: str) -> None:
+    check_grid(text)
+
+
+def check_grid(text: str) -> None:
     node = pairs_of_columns()[text]
     g = grid(node, *(picked(a.type) for a in node.args))
     assert len(g.first) > 7 < len(g.second)
