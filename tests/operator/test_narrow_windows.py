@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from oracle import HOWS, pairs
+from join import duck
+from oracle import HOWS
 
 from ivjoin import Order, SymmetricHashJoin
 
@@ -33,17 +34,9 @@ def batch(rows: list[Row]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([dict(zip("ktv", row, strict=True)) for row in rows], schema=SCHEMA)
 
 
-def wanted(
-    left: list[Row], right: list[Row], how: str, low: int, high: int, most: int | None, early: int | None = None
-) -> Counter[Any]:
-    def holds(a: Row, b: Row) -> bool:
-        if a[1] is None or b[1] is None or not low <= a[1] - b[1] <= high:
-            return False
-        if early is not None and a[2] >= early and a[1] - b[1] >= high:
-            return False
-        return most is None or a[2] + b[2] <= most
-
-    found = pairs(left, right, how, [(lambda r: r[0], lambda r: r[0], False)], holds)
+def wanted(left: list[Row], right: list[Row], how: str, condition: str) -> Counter[Any]:
+    tables = (pa.Table.from_batches([batch(rows)]) for rows in (left, right))
+    found = duck.pairs(*tables, how, f"l.k = r.k AND {condition}")
     return Counter((None if i is None else left[i][2], None if j is None else right[j][2]) for i, j in found)
 
 
@@ -98,7 +91,7 @@ def test_every_join_type_against_all_pairs(how: str, disorder: float, nulls: flo
         )
         sizes = [rng.choice([1, 7, 16, 33, 64, 150]) for _ in range(5)]
         got, swept = joined(op, left, right, sizes, rng.choice([0, 40, 200]), how)
-        assert got == wanted(left, right, how, low, high, most, early)
+        assert got == wanted(left, right, how, condition)
         assert swept or disorder or nulls
 
 
@@ -118,7 +111,7 @@ def test_a_store_in_order_is_swept_again_once_late_rows_have_left() -> None:
                 got.update(zip(out["v"].to_pylist(), out["v_right"].to_pylist(), strict=True))
             if side == "right":
                 since.append(op._core.state.side(1, "since") - op._core.state.side(1, "lo"))
-    assert got == wanted(rows, late, "inner", 0, 1, None)
+    assert got == wanted(rows, late, "inner", "l.t - r.t BETWEEN 0 AND 1")
     assert since[5] > 0  # the late row's batch is in no order
     assert {max(s, 0) for s in since[7:]} == {0}
 
@@ -135,7 +128,7 @@ def test_a_batch_far_away_from_the_last_one_is_left_to_the_lists() -> None:
         right_order=Order("t", slack=2000),
     )  # fmt: skip
     got, _ = joined(op, left, right, [5], 2000, "inner")
-    assert got == wanted(left, right, "inner", 0, 1, None)
+    assert got == wanted(left, right, "inner", "l.t - r.t BETWEEN 0 AND 1")
 
 
 @pytest.mark.parametrize("end", [-(2**63), 2**63 - 1])
@@ -146,7 +139,7 @@ def test_windows_that_reach_beyond_int64_are_not_swept(end: int) -> None:
         SCHEMA, SCHEMA, on="k", condition="l.t - r.t BETWEEN -2 AND 2", left_order="t", right_order="t"
     )
     got, _ = joined(op, rows, rows, [7], 0, "inner")
-    assert got == wanted(rows, rows, "inner", -2, 2, None)
+    assert got == wanted(rows, rows, "inner", "l.t - r.t BETWEEN -2 AND 2")
 
 
 def pushed(op: SymmetricHashJoin, side: str, rows: list[Row]) -> Counter[Any]:
@@ -158,16 +151,6 @@ def pushed(op: SymmetricHashJoin, side: str, rows: list[Row]) -> Counter[Any]:
 
 def in_no_list(op: SymmetricHashJoin) -> bool:
     return any(op._core.state.side(s, "loose") for s in (0, 1))
-
-
-def near(left: list[Row], right: list[Row], most: int) -> Counter[Any]:
-    """The pairs of a key that are at most so far apart; the right rows lie in order."""
-    at: dict[Any, list[Row]] = {}
-    for row in right:
-        at.setdefault((row[0], row[1]), []).append(row)
-    return Counter(
-        (a[2], b[2]) for a in left for t in range(a[1] - most, a[1] + most + 1) for b in at.get((a[0], t), ())
-    )
 
 
 @pytest.mark.parametrize("distinct", [2, 9, 100_000])
@@ -189,7 +172,7 @@ def test_ids_of_keys_are_taken_back_while_rows_are_in_no_list(distinct: int) -> 
             got += pushed(op, side, rows[start : start + step])
             loose += in_no_list(op)
     assert sum(b.num_rows for b in op.finish()) == 0
-    assert got == near(left, right, 1)
+    assert got == wanted(left, right, "inner", "l.t - r.t BETWEEN -1 AND 1")
     assert loose > n // step // 2
 
 
@@ -224,6 +207,6 @@ def test_any_call_while_rows_are_in_no_list(what: str) -> None:
         if what != "grow":
             got += pushed(op, "right", rows[250:1200])
         done = 1200
-    assert got == wanted(rows[:done], rows[:done], "inner", 0, 1, None)
+    assert got == wanted(rows[:done], rows[:done], "inner", "l.t - r.t BETWEEN 0 AND 1")
     assert sum(b.num_rows for b in op.finish()) == 0
     assert op.metrics.state_rows == 0
