@@ -6,9 +6,10 @@ in an argument is an error, except where AND, OR, CASE and COALESCE do not look 
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Mapping
-from decimal import Decimal
+from decimal import Context, Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -19,7 +20,7 @@ from seeds import each, in_blocks
 
 from ivjoin.expr import build
 from ivjoin.expr.nodes import Node, make, walk
-from ivjoin.expr.types import Type, from_arrow
+from ivjoin.expr.types import Type, decimal, from_arrow, to_arrow
 
 Row = Mapping[str, Any]
 N = 40
@@ -144,12 +145,13 @@ def column(rng: random.Random, t: pa.DataType) -> tuple[pa.Array, list[Any]]:
     kind = from_arrow(t)
     physical = [value_of(rng, kind) for _ in range(N)]
     if kind.kind == "decimal":
-        exact = [None if v is None else Decimal(v).scaleb(-kind.scale, CONTEXT) for v in physical]
-        return pa.array(exact, t), [None if v is None else Fraction(v, 10**kind.scale) for v in physical]
+        return decimals(physical, kind)
     return pa.array(physical, t), [v if v is None or isinstance(v, bool) else Fraction(v) for v in physical]
 
 
-CONTEXT = __import__("decimal").Context(prec=60)
+def decimals(unscaled: list[int | None], t: Type) -> tuple[pa.Array, list[Any]]:
+    exact = [None if v is None else Decimal(v).scaleb(-t.scale, Context(prec=80)) for v in unscaled]
+    return pa.array(exact, to_arrow(t)), [None if v is None else Fraction(v, 10**t.scale) for v in unscaled]
 
 
 def number(rng: random.Random, depth: int) -> Node:
@@ -239,3 +241,34 @@ def test_sliced_columns_give_the_slice_of_the_answer() -> None:
         for start, stop in ((3, 20), (0, 1), (39, 40), (5, 5)):
             part = {name: c.slice(start, stop - start) for name, c in columns.items()}
             assert repr(answers(node, part)) == repr(full[start:stop])
+
+
+# Decimals whose unscaled integers are the ends of an int64, the type of small ones.
+LEAST = -(2**63)
+ENDS = [LEAST, LEAST + 1, -(10**18), -(2**31), -1, 0, 1, 5, 2**31, 10**18, 2**63 - 2, 2**63 - 1]
+WIDE = [decimal(38, 18), decimal(38, 4), decimal(30, 2), decimal(20, 20), decimal(19, 0)]
+
+
+def compare_at_ends(node: Node, **values: tuple[int, Type]) -> None:
+    """One row at a time, lest a neighbour turn it to Python's integers."""
+    columns, row = {}, {}
+    for name, (v, t) in values.items():
+        columns[name], (row[name],) = decimals([v], t)
+    assert answers(node, columns) == [shown(reference(node, row), node.type)], values
+
+
+@pytest.mark.parametrize("name", ["floor", "ceil", "neg", "abs_"])
+@pytest.mark.parametrize("t", WIDE, ids=str)
+def test_decimals_at_the_ends_of_int64(name: str, t: Type) -> None:
+    node = getattr(build, name)(col("x", t))
+    for v in ENDS:
+        compare_at_ends(node, x=(v, t))
+
+
+@pytest.mark.one_in(2)
+@pytest.mark.parametrize("t", WIDE, ids=str)
+@pytest.mark.parametrize("u", WIDE, ids=str)
+def test_quotients_of_decimals_at_the_ends_of_int64(t: Type, u: Type) -> None:
+    node = build.div(col("x", t), col("y", u))
+    for v, w in itertools.product(ENDS, ENDS):
+        compare_at_ends(node, x=(v, t), y=(w, u))

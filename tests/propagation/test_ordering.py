@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import itertools
-import math
 import random
 import warnings
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from evaluating import ERROR, answers
 from hypothesis import given
 from hypothesis import strategies as st
 from weights import examples
 from witnesses import Witness
 
 from ivjoin import conditions, expr
-from ivjoin.conditions.evaluate import evaluate
 from ivjoin.errors import IvjoinError
 from ivjoin.expr.nodes import Node, columns_of
 from ivjoin.expr.types import to_arrow
@@ -131,12 +130,7 @@ def test_random_expressions(seed: int) -> None:
                 one.row = {"v": v}
                 rows.append(one.arrays()["v"])
             arrays[c.params[1]] = pa.concat_arrays(rows).cast(to_arrow(c.type))
-        (v,) = evaluate([e], lambda _, name: arrays[name], 12)
-    found = v.values.to_pylist() if isinstance(v.values, pa.Array) else v.values.tolist()
-    there = [
-        x for i, x in enumerate(found)
-        if (v.valid is None or v.valid[i]) and (v.error is None or not v.error[i])
-        and not (isinstance(x, float) and math.isnan(x))
-    ]  # fmt: skip
+        found = answers(e, arrays, 12)
+    there = [x for x in found if x is not None and x is not ERROR and x == x]
     direction = ordering(e, orders, known)
     assert is_ordered(there, direction), (str(e), direction, arrays, there)
