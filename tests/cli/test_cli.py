@@ -10,18 +10,20 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import written
 
 import ivjoin
 from ivjoin import JoinMetrics
 from ivjoin.cli import main, progress
 from ivjoin.cli.progress import Progress
-from ivjoin.files.formats import Sink, open_source
+from ivjoin.files.formats import open_source
 
 BAND = "l.t BETWEEN r.t - 3 AND r.t + 2"
 ORDERED = ["--on", "k", "--condition", BAND, "--left-order", "t", "--right-order", "t"]
@@ -54,12 +56,7 @@ def expected(how: str) -> Counter[tuple[Any, ...]]:
     return rows
 
 
-def write(path: Path, table: pa.Table) -> Path:
-    sink = Sink(str(path), table.schema)
-    for batch in table.to_batches(max_chunksize=64):
-        sink.write(batch)
-    sink.commit()
-    return path
+write = partial(written.write, rows=64)
 
 
 def rows_of(path: Path) -> Counter[tuple[Any, ...]]:

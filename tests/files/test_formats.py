@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from written import write
 
 from ivjoin.files.atomic import FileError, Replacement
 from ivjoin.files.datasets import open_files
@@ -27,13 +28,6 @@ TABLE = pa.table(
         "at": pa.array([datetime(2024, 3, 1, 12, tzinfo=UTC), None] * 2, pa.timestamp("us", "UTC")),
     }
 )
-
-
-def write(path: Path, table: pa.Table, rows: int = 3) -> None:
-    sink = Sink(str(path), table.schema)
-    for batch in table.to_batches(max_chunksize=rows):
-        sink.write(batch)
-    sink.commit()
 
 
 def read(path: Path, **options: object) -> pa.Table:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pytest
+from evaluating import there
 from intervals.conditions import TWO, WIDE
 
 from ivjoin.conditions import scalar
@@ -54,13 +55,9 @@ def points(text: str) -> Points:
     a, b = (g.ravel() for g in np.meshgrid(axis, axis, indexing="ij"))
     columns = {"a": pa.array(a), "b": pa.array(b)}
     (v,) = evaluate([node], lambda _, name: columns[name], len(a))
-    there = np.ones(len(a), dtype=bool)
-    for mask, keep in ((v.valid, True), (v.error, False)):
-        if mask is not None:
-            there &= np.asarray(mask) == keep
     values = np.asarray(v.values)
     values = values.astype(np.float64 if values.dtype.kind == "f" else np.int64)
-    return Points(node, values.reshape(256, 256), there.reshape(256, 256))
+    return Points(node, values.reshape(256, 256), there(v, len(a)).reshape(256, 256))
 
 
 def part(x: np.ndarray, a: Interval, b: Interval) -> np.ndarray:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from multi.turns import ids
+from multi.turns import ids, pushed
 from multi.wild import Case
 
 import ivjoin
@@ -37,15 +37,6 @@ def rows(seed: int, n: int = ROWS) -> pa.RecordBatch:
     return pa.record_batch([rng.integers(0, 50, n), ts, [f"text {t}" for t in ts.tolist()]], schema=S)
 
 
-def pushed(op: MultiJoin, size: int) -> int:
-    given = {a: rows(i) for i, a in enumerate("abc")}
-    found = 0
-    for start in range(0, ROWS, size):
-        for alias, batch in given.items():
-            found += sum(b.num_rows for b in op.push(alias, batch.slice(start, size)))
-    return found + sum(b.num_rows for b in op.finish())
-
-
 @pytest.mark.slow
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("views", ["auto", "none"])
@@ -54,7 +45,9 @@ def test_results_within_the_limit_are_complete(views: str, size: int) -> None:
     orders = dict.fromkeys("abc", "ts")
     free = MultiJoin(dict.fromkeys("abc", S), CHAIN, orders=orders, views=views)
     limited = MultiJoin(dict.fromkeys("abc", S), CHAIN, orders=orders, views=views, memory_limit="4MB")
-    assert pushed(limited, size) == pushed(free, size) > 0
+    given = {a: rows(i) for i, a in enumerate("abc")}
+    assert pushed(limited, given, size) == pushed(free, given, size) > 0
+    assert not list(limited.finish())
     assert limited.metrics.peak_state_bytes <= 4_000_000
     assert limited.metrics.rows_in == free.metrics.rows_in
     assert limited.metrics.state_rows == 0

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from multi.turns import pushed
 
 from ivjoin import MultiJoin, Order, multi_join
 from ivjoin.expr import build
@@ -32,19 +33,10 @@ SHAPES: dict[str, Any] = {
 }  # fmt: skip
 
 
-def batches(seed: int, spread: int = 2) -> list[pa.RecordBatch]:
+def rows(seed: int, spread: int = 2) -> pa.RecordBatch:
     rng = np.random.default_rng(seed)
     ts = np.sort(rng.integers(0, spread * ROWS, ROWS))
-    whole = pa.record_batch([rng.integers(0, KEYS, ROWS), ts, np.arange(ROWS)], schema=SCHEMA)
-    return [whole.slice(i, BATCH) for i in range(0, ROWS, BATCH)]
-
-
-def pushed(op: MultiJoin, inputs: dict[str, list[pa.RecordBatch]]) -> int:
-    rows = 0
-    for i in range(ROWS // BATCH):
-        for alias, given in inputs.items():
-            rows += sum(b.num_rows for b in op.push(alias, given[i]))
-    return rows
+    return pa.record_batch([rng.integers(0, KEYS, ROWS), ts, np.arange(ROWS)], schema=SCHEMA)
 
 
 @pytest.mark.one_in(11)
@@ -53,7 +45,7 @@ def pushed(op: MultiJoin, inputs: dict[str, list[pa.RecordBatch]]) -> int:
 def test_the_state_stays_at_the_windows(shape: str, views: str) -> None:
     aliases, condition = SHAPES[shape]
     op = MultiJoin(dict.fromkeys(aliases, SCHEMA), condition, orders=dict.fromkeys(aliases, "ts"), views=views)
-    assert pushed(op, {a: batches(i) for i, a in enumerate(aliases)}) > 0
+    assert pushed(op, {a: rows(i) for i, a in enumerate(aliases)}, BATCH) > 0
     m = op.metrics
     assert m.peak_state_rows < 12 * BATCH * len(aliases), m
     assert all(n > ROWS - 4 * BATCH for n in m.rows_retired.values()), m
@@ -66,8 +58,8 @@ def test_slack_and_descending_orders() -> None:
         dict.fromkeys("abc", SCHEMA), "a.k = b.k AND abs(a.ts - b.ts) < 20 AND b.k = c.k AND b.ts = c.ts",
         orders={"a": Order("ts", descending=True), "b": Order("ts", True), "c": Order("ts", True, slack=50)},
     )
-    falling = [b.take(pa.array(range(b.num_rows))[::-1]) for b in reversed(batches(1))]
-    pushed(op, dict.fromkeys("abc", falling))
+    falling = rows(1).take(pa.array(range(ROWS))[::-1])
+    pushed(op, dict.fromkeys("abc", falling), BATCH)
     assert op.metrics.peak_state_rows < 36 * BATCH
 
 
@@ -120,7 +112,7 @@ def test_watermarks_bounds_and_output_bounds() -> None:
 def test_conditions_that_evict_nothing_store_everything() -> None:
     op = MultiJoin(dict.fromkeys("abc", SCHEMA), "a.k = b.k AND b.id = c.id", orders=dict.fromkeys("abc", "ts"))
     for alias in "abc":
-        list(op.push(alias, batches(0)[0]))
+        list(op.push(alias, rows(0).slice(0, BATCH)))
     assert all(op.metrics.stored[a] >= BATCH and not op.metrics.rows_retired[a] for a in "abc")
     assert "every row is stored until b ends" in op.explain()
 
@@ -137,13 +129,8 @@ ONLY_THROUGH = {
 def test_rows_of_a_step_go_by_what_bounds_them_through_inputs_that_it_has_not(shape: str, views: Any) -> None:
     condition = f"a.k = b.k AND b.k = c.k AND {ONLY_THROUGH[shape]}"
     op = MultiJoin(dict.fromkeys("abc", SCHEMA), condition, orders=dict.fromkeys("abc", "ts"), views=views)
-    inputs = {a: batches(i)[:40] for i, a in enumerate("abc")}
-    rows = 0
-    for i in range(40):
-        for alias, given in inputs.items():
-            rows += sum(b.num_rows for b in op.push(alias, given[i]))
+    assert pushed(op, {a: rows(i).slice(0, 40 * BATCH) for i, a in enumerate("abc")}, BATCH) > 0
     m = op.metrics
-    assert rows > 0
     assert m.peak_state_rows < 8 * BATCH * 3, m
     assert all(n > 36 * BATCH for n in m.rows_retired.values()), m
 
@@ -153,7 +140,7 @@ def test_rows_of_a_step_go_by_what_bounds_them_through_inputs_that_it_has_not(sh
 def test_an_order_of_a_function_bounds_the_column_across_inputs(views: str) -> None:
     condition = "a.k = b.k AND b.k = c.k AND a.ts div 20 = c.ts div 20 AND abs(b.ts - c.ts) <= 20"
     op = MultiJoin(dict.fromkeys("abc", SCHEMA), condition, orders=dict.fromkeys("abc", "ts div 10"), views=views)
-    assert pushed(op, {a: batches(i) for i, a in enumerate("abc")}) > 0
+    assert pushed(op, {a: rows(i) for i, a in enumerate("abc")}, BATCH) > 0
     assert op.metrics.peak_state_rows < 36 * BATCH, op.metrics
     assert "so a.ts >= 9980 through c" in op.explain()
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from multi.turns import pushed
 
 import ivjoin
 from ivjoin import MultiJoin, Order
@@ -45,21 +46,13 @@ def rows(seed: int, kind: str = "int64", falls: bool = False, nullable: bool = F
     return pa.record_batch([rng.integers(0, 5, n), values.cast(TYPES[kind][0])], schema(kind, nullable))
 
 
-def pushed(op: MultiJoin, given: dict[str, pa.RecordBatch], size: int = BATCH) -> int:
-    found = 0
-    for start in range(0, ROWS, size):
-        for alias, batch in given.items():
-            found += sum(b.num_rows for b in op.push(alias, batch.slice(start, size)))
-    return found
-
-
 @pytest.mark.one_in(29)
 @pytest.mark.parametrize("said", SAID)
 @pytest.mark.parametrize("kind", TYPES)
 def test_the_state_stays_at_the_windows(kind: str, said: str) -> None:
     condition = SAID[said].format(w=TYPES[kind][1])
     op = MultiJoin(dict.fromkeys("abc", schema(kind, False)), condition, orders=ORDERS)
-    assert pushed(op, {a: rows(i, kind) for i, a in enumerate("abc")}) > 0
+    assert pushed(op, {a: rows(i, kind) for i, a in enumerate("abc")}, BATCH) > 0
     assert op.metrics.peak_state_rows < 9 * BATCH, op.metrics
     assert "so a.ts" in op.explain() and "is stored until" not in op.explain()
 
@@ -69,7 +62,7 @@ def test_the_state_stays_at_the_windows(kind: str, said: str) -> None:
 def test_each_set_of_views_has_the_bands_of_two(views: Any) -> None:
     condition = SAID["no key"].format(w="20")
     op = MultiJoin(dict.fromkeys("abc", schema("int64", False)), condition, orders=ORDERS, views=views)
-    assert pushed(op, {a: rows(i) for i, a in enumerate("abc")}) > 0
+    assert pushed(op, {a: rows(i) for i, a in enumerate("abc")}, BATCH) > 0
     assert op.metrics.peak_state_rows < 9 * BATCH, op.metrics
 
 
@@ -91,7 +84,7 @@ def test_rows_with_ignored_nulls_are_stored_and_explained() -> None:
     assert "by their later rows: a null in a.ts and b.ts would be passed by" in op.explain()
     asked = f"{condition} AND " + " AND ".join(f"{a}.ts IS NOT NULL" for a in "abc")
     op = MultiJoin(plain, asked, orders=ORDERS)
-    assert pushed(op, {a: rows(i, nullable=True) for i, a in enumerate("abc")}) > 0
+    assert pushed(op, {a: rows(i, nullable=True) for i, a in enumerate("abc")}, BATCH) > 0
     assert op.metrics.peak_state_rows < 9 * BATCH, op.metrics
 
 
@@ -144,7 +137,7 @@ def test_falling_floats_and_a_width_that_is_a_column(width: str) -> None:
         x = rows(i, "float64", falls=True)
         w = pa.array(np.random.default_rng(i + 9).integers(0, 21, ROWS)).cast(kind)
         given[alias] = pa.record_batch([x.column("k"), x.column("ts"), w], schema=s)
-    assert pushed(op, given) > 0
+    assert pushed(op, given, BATCH) > 0
     assert op.metrics.peak_state_rows < 9 * BATCH, op.metrics
     two = ivjoin.SymmetricHashJoin(
         s, s, on="k", condition="abs(l.x - r.x) <= l.w", left_order=Order("x", True), right_order=Order("x", True),

@@ -9,6 +9,7 @@ import hulls
 import numpy as np
 import pyarrow as pa
 import pytest
+from evaluating import there
 
 from ivjoin import conditions, expr
 from ivjoin.conditions.evaluate import evaluate
@@ -32,10 +33,7 @@ def condition(text: str, names: str = "ab") -> Node:
 def true_at(node: Node, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     columns = {"a": pa.array(a), "b": pa.array(b)}
     (v,) = evaluate([node], lambda _, name: columns[name], len(a))
-    true = np.array(v.values, dtype=bool)
-    if v.valid is not None:
-        true &= v.valid
-    return true if v.error is None else true & ~v.error
+    return np.asarray(v.values, dtype=bool) & there(v, len(a))
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from memory.kinds import KINDS, QUESTIONS, piece, schema_of
+from oracle import rows_of
 
 from ivjoin import Shed, SymmetricHashJoin
 from ivjoin.metrics import JoinMetrics
@@ -20,19 +21,15 @@ KINDS_OF_ROWS = [(q, k) for i, q in enumerate(["a band", "no key", "semi", "slow
                  for j, k in enumerate(KINDS) if (i + j) % 4 == 0]  # fmt: skip
 
 
-def rows_of(batches: Any) -> Counter[tuple[Any, ...]]:
-    return Counter(tuple(map(str, row.values())) for batch in batches for row in batch.to_pylist())
-
-
 def joined(
     seed: int, keys: int = 40, skewed: bool = True, steps: int = 40, n: int = 60,
     condition: str = "abs(l.t - r.t) <= 600", on: str | None = "k", **limit: Any,
-) -> tuple[Counter[tuple[Any, ...]], JoinMetrics]:
+) -> tuple[Counter[str], JoinMetrics]:
     """All rows of a join of a skewed stream with a uniform one, and what it counted."""
     rng = np.random.default_rng(seed)
     weights = 1 / np.arange(1, keys + 1)
     op = SymmetricHashJoin(SCHEMA, SCHEMA, on=on, condition=condition, left_order="t", right_order="t", **limit)
-    found: Counter[tuple[Any, ...]] = Counter()
+    found: Counter[str] = Counter()
     for i in range(steps):
         for side in ("left", "right"):
             much = skewed and side == "left"

@@ -30,22 +30,20 @@ def carried(
     return out["x"].to_pylist(), operator._alone is not None
 
 
-def test_a_later_slice_takes_the_last_row_of_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert carried(monkeypatch, [0, 3, 9, 20], [1, 2, 8]) == ([None, 2, 8, 8], False)
+LEAST = -(2**63)
 
 
-def test_a_row_is_carried_as_far_as_the_tolerance_reaches(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert carried(monkeypatch, [4, 5, 6], [0], tolerance=5) == ([0, 0, None], False)
-
-
-def test_one_operator_takes_over_what_slices_carried(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert carried(monkeypatch, [3, 4, 5, *[7] * 9, 8], [1, 2], most=4) == ([2] * 13, True)
-
-
-def test_rows_at_the_least_value_share_a_slice(monkeypatch: pytest.MonkeyPatch) -> None:
-    least = -(2**63)
-    found, _ = carried(monkeypatch, [least] * 3, [least] * 2, direction="nearest", tolerance=30)
-    assert found == [least] * 3
+@pytest.mark.parametrize(("left", "right", "options", "want"), [
+    pytest.param([0, 3, 9, 20], [1, 2, 8], {}, ([None, 2, 8, 8], False), id="a later slice takes the last row"),
+    pytest.param([4, 5, 6], [0], {"tolerance": 5}, ([0, 0, None], False), id="carried as far as the tolerance reaches"),
+    pytest.param([3, 4, 5, *[7] * 9, 8], [1, 2], {"most": 4}, ([2] * 13, True), id="one operator takes over"),
+    pytest.param([LEAST] * 3, [LEAST] * 2, {"direction": "nearest", "tolerance": 30}, ([LEAST] * 3, False),
+                 id="rows at the least value share a slice"),
+])  # fmt: skip
+def test_rows_that_slices_carry(
+    left: list[int], right: list[int], options: dict[str, Any], want: tuple[Any, bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert carried(monkeypatch, left, right, **options) == want
 
 
 def test_first_and_last_follow_the_first_band_of_sorted_files(

@@ -45,6 +45,12 @@ def plain(vector: Vector, t: Type, n: int) -> list[Any]:
     return out
 
 
+def there(vector: Vector, n: int) -> np.ndarray:
+    """Where a vector has a value, neither NULL nor an error : bool[n]."""
+    out = np.ones(n, dtype=bool) if vector.valid is None else np.array(vector.valid)
+    return out if vector.error is None else out & ~vector.error
+
+
 def check_vector(vector: Vector, t: Type, n: int) -> None:
     """Assert the types, lengths and layouts that ``Vector`` promises."""
     for mask in (vector.valid, vector.error):

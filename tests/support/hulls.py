@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from evaluating import there
 
+from bench.operators import positive_remainder, remainder, truncated
 from ivjoin import conditions, expr
 from ivjoin.conditions.evaluate import evaluate
 
@@ -44,11 +46,7 @@ def hull(text: str, box: Box, type_name: str = "int64") -> dict[str, tuple[int, 
     node = conditions.condition(text, expr.Scope(pa.schema([(n, t) for n in box]), pa.schema([])))
     assert node is not None
     (v,) = evaluate([node], lambda _, name: columns[name], grid[0].size)
-    true = np.array(v.values, dtype=bool)
-    if v.valid is not None:
-        true &= v.valid
-    if v.error is not None:
-        true &= ~v.error
+    true = np.asarray(v.values, dtype=bool) & there(v, grid[0].size)
     if not true.any():
         return None
     return {n: (int(g.ravel()[true].min()), int(g.ravel()[true].max())) for n, g in zip(box, grid)}
@@ -73,15 +71,11 @@ def value(e: Any, point: Mapping[str, int]) -> int:
     if op == "lit":
         return int(e[1])
     x = [value(a, point) for a in e[1:]]
-    if op in ("div", "%", "pmod"):
-        q = abs(x[0]) // abs(x[1]) * (1 if (x[0] < 0) == (x[1] < 0) else -1)
-        rest = x[0] - q * x[1]
-        return q if op == "div" else rest + x[1] if op == "pmod" and rest < 0 < x[1] else rest
-    rules: dict[str, Callable[[list[int]], int]] = {
-        "+": sum, "-": lambda a: a[0] - a[1], "*": lambda a: a[0] * a[1], "abs": lambda a: abs(a[0]),
-        "neg": lambda a: -a[0], "least": min, "greatest": max,
+    rules: dict[str, Callable[..., Any]] = {
+        "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b, "abs": abs, "neg": lambda a: -a,
+        "least": min, "greatest": max, "div": truncated, "%": remainder, "pmod": positive_remainder,
     }  # fmt: skip
-    return rules[op](x)
+    return rules[op](*x)
 
 
 def _term(rng: random.Random, names: str, depth: int) -> Any:

@@ -10,12 +10,12 @@ from uuid import UUID
 
 import pyarrow as pa
 import pytest
+from written import write
 
 import ivjoin
 from ivjoin.cli import main
 from ivjoin.files.atomic import FileError
 from ivjoin.files.datasets import open_files
-from ivjoin.files.formats import Sink
 
 TABLE = pa.table({
     "i": [1, None, -(2**63)], "u": pa.array([2**64 - 1, 0, None], pa.uint64()), "f": [1.0, 0.1, None],
@@ -27,13 +27,6 @@ TABLE = pa.table({
     "z": pa.array([datetime(2024, 1, 1, tzinfo=UTC), None, datetime(1, 1, 1, tzinfo=UTC)], pa.timestamp("us", "UTC")),
     "l": [[1, 2], [], None], "r": [{"x": 1.5, "y": "a"}, None, {"x": None, "y": "b"}],
 })  # fmt: skip
-
-
-def write(path: Path, table: pa.Table) -> None:
-    sink = Sink(str(path), table.schema)
-    for batch in table.to_batches(max_chunksize=2):
-        sink.write(batch)
-    sink.commit()
 
 
 @pytest.mark.parametrize("name", ["t.jsonl", "t.ndjson.gz", "t.json.zst", "t.jsonl.bz2"])

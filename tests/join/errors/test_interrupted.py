@@ -50,22 +50,20 @@ def pushed(how: str) -> Calls:
     op = SymmetricHashJoin(
         LEFT.schema, RIGHT.schema, condition=WHERE, how=how, left_order="t", right_order="t", batch_size=2
     )
-    return [
-        ("left", lambda: op.push("left", LEFT.slice(0, 3).combine_chunks().to_batches()[0])),
-        ("right", lambda: op.push("right", RIGHT.combine_chunks().to_batches()[0])),
-        ("advance", lambda: op.advance("left", {"t": 4})),
-        ("left", lambda: op.push("left", LEFT.slice(3).combine_chunks().to_batches()[0])),
-        ("finish", op.finish),
-    ]
+    return calls_of(op, "left", "right")
 
 
 def pushed_to_many(_: str) -> Calls:
     op = MultiJoin({"l": LEFT.schema, "r": RIGHT.schema}, WHERE, orders={"l": "t", "r": "t"}, batch_size=2)
+    return calls_of(op, "l", "r")
+
+
+def calls_of(op: Any, left: str, right: str) -> Calls:
     return [
-        ("left", lambda: op.push("l", LEFT.slice(0, 3).combine_chunks().to_batches()[0])),
-        ("right", lambda: op.push("r", RIGHT.combine_chunks().to_batches()[0])),
-        ("advance", lambda: op.advance("l", {"t": 4})),
-        ("left", lambda: op.push("l", LEFT.slice(3).combine_chunks().to_batches()[0])),
+        ("left", lambda: op.push(left, LEFT.slice(0, 3).combine_chunks().to_batches()[0])),
+        ("right", lambda: op.push(right, RIGHT.combine_chunks().to_batches()[0])),
+        ("advance", lambda: op.advance(left, {"t": 4})),
+        ("left", lambda: op.push(left, LEFT.slice(3).combine_chunks().to_batches()[0])),
         ("finish", op.finish),
     ]
 

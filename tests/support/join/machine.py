@@ -53,11 +53,6 @@ def plus_month(day: int) -> int:
     return (dt.date(year, month, min(d.day, last)) - dt.date(1970, 1, 1)).days
 
 
-def cut(a: int, b: int) -> int:
-    """Integer division that truncates."""
-    return abs(a) // abs(b) * (1 if (a >= 0) == (b >= 0) else -1)
-
-
 def month(nanos: int) -> tuple[int, int]:
     d = dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=nanos // 1000)
     return d.year, d.month

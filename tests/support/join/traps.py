@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
-from join.machine import both, cut, days, f32, ge, gt, micros, month, near, plus_month
+from join.machine import both, days, f32, ge, gt, micros, month, near, plus_month
 from join.tables import KINDS, Kind
+
+from bench.operators import truncated
 
 NAN, INF = math.nan, math.inf
 F64, I64, I32, STR = KINDS["float64"], KINDS["int64"], KINDS["int32"], KINDS["string"]
@@ -49,9 +51,9 @@ TRAPS = [
     Trap("single against double", "l.a > r.a", (KINDS["float32"], F64), [-5.0, f32(0.1), f32(0.2)],
          [-5.0, *near(0.1), f32(0.1), 0.2, 9.0], lambda a, b: gt(a["a"], b["a"])),
     Trap("integer division", "l.a div 2 >= r.a", (I64, I64), [-100, *range(-9, 10)], [-60, *range(-5, 6), 80],
-         lambda a, b: ge(cut(a["a"], 2), b["a"])),
+         lambda a, b: ge(truncated(a["a"], 2), b["a"])),
     Trap("integer division below", "l.a div 3 <= r.a", (I32, I32), [*range(-9, 10), 100], [-60, *range(-4, 5), 80],
-         lambda a, b: ge(b["a"], cut(a["a"], 3))),
+         lambda a, b: ge(b["a"], truncated(a["a"], 3))),
     Trap("truncating cast", "CAST(l.a AS BIGINT) >= r.a", (F64, I64), [-90.5, -4.0, -3.7, -3.0, -0.9, -0.0, 0.9, 3.7],
          [-80, *range(-5, 5), 70], lambda a, b: ge(math.trunc(a["a"]), b["a"])),
     Trap("narrowing cast", "CAST(l.a AS FLOAT) >= r.a", (F64, F64),

@@ -42,6 +42,15 @@ def in_turns(
             op = MultiJoin.restore(op.snapshot())
 
 
+def pushed(op: MultiJoin, given: Mapping[str, pa.RecordBatch], size: int) -> int:
+    """Push all inputs in turn, so many rows each; how many rows came out."""
+    found = 0
+    for start in range(0, max(batch.num_rows for batch in given.values()), size):
+        for alias, batch in given.items():
+            found += sum(b.num_rows for b in op.push(alias, batch.slice(start, size)))
+    return found
+
+
 def ids(aliases: Iterable[str], batches: Iterable[pa.RecordBatch]) -> Counter[tuple[int, ...]]:
     """The column ``id`` of each input, for the rows of some output."""
     names = [f"{a}_id" for a in aliases]

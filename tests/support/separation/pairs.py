@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from evaluating import there
 
 from ivjoin.conditions.evaluate import Vector, evaluate
 from ivjoin.errors import IvjoinError
@@ -122,7 +123,7 @@ class Table:
         return np.ones(self.n, bool) if v.error is None else ~v.error
 
     def known(self, v: Vector) -> np.ndarray:
-        return self.ok(v) & (True if v.valid is None else v.valid)
+        return there(v, self.n)
 
     def true(self, node: Node) -> np.ndarray:
         (v,) = self(node)
