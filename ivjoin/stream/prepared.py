@@ -24,7 +24,6 @@ from ivjoin.stream.threads.slices import SlicedJoin, can_slice
 
 if TYPE_CHECKING:
     from ivjoin.stream.after.lockstep import Lockstep
-    from ivjoin.stream.after.lookups import Looked
     from ivjoin.stream.tables.lookup_parts import LookupParts
     from ivjoin.stream.tables.table_join import TableJoin
     from ivjoin.stream.tables.table_lookup import TableLookup
@@ -58,13 +57,15 @@ class PreparedJoin:
         self.plan = found.plan
         self.chosen = found
         self.skipped: tuple[int, int] | None = None
-        self._sort = sort
+        self.sorts = sort  # whether inputs without an order may be sorted
         self._looked_up: TableLookup | LookupParts | None = None
         self._in_memory = all(source.in_memory for source in sources)
         self._rows = sum(source.rows or 0 for source in sources)
         self._ends = all(source.ends for source in sources) and budget is None and idle is None
         # The rows of small files are pushed: a slice would be a large part of them, and pushes store the window alone.
         least = _LEAST_IN_SLICES if self._in_memory else 8 * _LEAST_IN_SLICES
+        # One thread joins slices of files, too, which takes less time than pushing their rows.
+        self._of_files = self._ends and not self._in_memory
         self._few = self._ends and None not in (s.rows for s in sources) and self._rows < least
         if threads == "auto":
             self._of_tables = threads_for(self._rows) if self._ends else 1
@@ -97,22 +98,13 @@ class PreparedJoin:
             return None
         if self._few and not plan.looks_up:
             return None
-        cut = cut_of(plan) if self._threads > 1 or self._in_slices(plan) else ""
+        cut = cut_of(plan) if self._threads > 1 or self._of_files else ""
         return None if isinstance(cut, str) or not can_slice(plan, cut, self.budget) else cut
-
-    def _in_slices(self, plan: JoinPlan) -> bool:
-        """Return whether one thread joins slices, too: of files, which takes less time than pushing their rows."""
-        return self._ends and not self._in_memory
 
     @property
     def inputs(self) -> tuple[Source | None, Source | None]:
         """The inputs; None once they are released."""
         return self._sources or (None, None)
-
-    @property
-    def sorts(self) -> bool:
-        """Return whether inputs without an order may be sorted."""
-        return self._sort
 
     def end(self) -> None:
         self._sources = self._looked_up = None
@@ -138,8 +130,9 @@ class PreparedJoin:
 
     def begin(self) -> tuple[Arranged, tuple[Pieces, Pieces]]:
         assert self._sources is not None
-        self._looked_up = self._lookup()
-        sorts = self._sort and self._looked_up is None
+        if self.plan.looks_up and self.budget is None:
+            self._looked_up = looked_up(self.plan, self._sources, self._of_tables, self.chosen.several)
+        sorts = self.sorts and self._looked_up is None
         if self.plan.spec.picks_one:
             arranged = arrange_picked(self.plan, self._sources, sorts, self._of_tables, self.budget)
         else:
@@ -179,16 +172,7 @@ class PreparedJoin:
     def _takes_parts(self, arranged: Arranged) -> bool:
         """Return whether left rows are answered part by part, since nothing bounds the right rows to read."""
         plain = not any(side.orders or side.bounds for side in arranged.plan.sides)
-        return plain and self.budget is None and self._in_slices(arranged.plan)
-
-    def _lookup(self) -> TableLookup | None:
-        """Return the join of two tables that gives each left row one answer; None if rows are pushed instead."""
-        if self._sources is None or self.budget is not None:
-            return None
-        if not self.plan.looks_up:
-            return None
-        several: Looked | None = self.chosen.several
-        return looked_up(self.plan, self._sources, self._of_tables, several)
+        return plain and self.budget is None and self._of_files
 
     def in_slices(self, arranged: Arranged) -> TableJoin | TableLookup | LookupParts | None:
         """Return the join of two tables in slices; None if their rows are pushed."""
