@@ -25,11 +25,9 @@ _LOOK_AT_LEAST = 16_384
 # Stored rows are scanned for their least and greatest values after as many new rows.
 _SPANS_EVERY = 16_384
 _IN_ORDER = 16  # times as rare if each input has an order: frontiers give the same bounds, except for gaps
-_RAREST = 64  # the interval doubles, up to this factor, if a computation evicted almost nothing
-_NEXT_TO_NOTHING = 64  # one evicted row in so many
 # Stored rows are scanned by the bounds of inputs beyond their step after so many rows, or so great a part of the state.
-# The interval doubles, up to this factor, if a scan evicted almost nothing.
-_EVICT_EVERY, _EVICT_PART, _SPARSEST = 4096, 8, 64
+_EVICT_EVERY, _EVICT_PART = 4096, 8
+_MANY_EVICTED = 64  # one row in so many: the other rows may then give narrower bounds
 _FEW = 4096  # stored rows that cost less than to evict some of them
 _FORCED = 16  # calls of ``advance`` without rows between them
 
@@ -62,7 +60,6 @@ class Across:
                 self.hulls[a] = {n: domain_of(n, v) for n, v in own.intervals.items()}
         self._since_look = self._since_spans = self._since_evict = 0
         self._pending = False  # whether a forced computation waits for rows
-        self._rarer = self._sparser = 1
 
     def _wanted_of(self, i: int, p: int) -> list[Node]:
         """Return the expressions of a step's side, over wide names, whose bounds prune the other side.
@@ -124,30 +121,23 @@ class Across:
         if force:
             self._since_spans += stored // _FORCED + 1
         # A scan of the state pays if much of it is new, or if it is small.
-        every = _SPANS_EVERY if self._waits else _SPANS_EVERY * _IN_ORDER * self._rarer
+        every = _SPANS_EVERY if self._waits else _SPANS_EVERY * _IN_ORDER
         deep = self._since_spans >= max(every, stored) or (force and stored <= _SPANS_EVERY)
         self._since_look = 0
-        due = self._since_evict >= max(_EVICT_EVERY * self._sparser, stored // _EVICT_PART)
+        due = self._since_evict >= max(_EVICT_EVERY, stored // _EVICT_PART)
         due = due or (force and stored <= _SPANS_EVERY)
-        if deep and not force and not self._waits:
-            self._pass_bounds()
-            before = self._rows()
+        if deep:
             self._look_at_stored()
-            self._pass_bounds()
-            few = (before - self._rows()) * _NEXT_TO_NOTHING < before
-            self._rarer = min(2 * self._rarer, _RAREST) if few else 1
-        else:
-            if deep:
-                self._look_at_stored()
-            while self._pass_bounds() and deep and force:
-                self._look_at_stored()  # the remaining rows may give narrower bounds
+        while self._pass_bounds() and deep and force:
+            self._look_at_stored()  # the remaining rows may give narrower bounds
         while due and self._evict() and deep and force:
             self._look_at_stored()
             self._pass_bounds()
 
     def _evict(self) -> bool:
         """Evict stored rows that only the whole condition excludes. Return whether these were many."""
-        self._since_evict, before, evicted = 0, self._rows(), 0
+        self._since_evict, evicted = 0, 0
+        before = sum(op.rows for op in self._operators)
         for (i, p), columns in self._kept.items():
             live = [box for a in self._steps[i].sides[p].awaits if (box := self._boxes[a]) is not None]
             if self.closed[i][p] or not live:
@@ -156,12 +146,7 @@ class Across:
             spans = {self._locally(i, n): span for n, span in found.items() if span is not None}
             if spans:
                 evicted += self._operators[i].let_go(SIDES[1 - p], spans)
-        few = evicted * _NEXT_TO_NOTHING < max(before, 1)
-        self._sparser = min(2 * self._sparser, _SPARSEST) if few else 1
-        return not few
-
-    def _rows(self) -> int:
-        return sum(op.rows for op in self._operators)
+        return evicted * _MANY_EVICTED >= max(before, 1)
 
     @property
     def _waits(self) -> bool:

@@ -10,18 +10,12 @@ import pyarrow as pa
 
 from ivjoin.errors import ProtocolError
 from ivjoin.metrics import JoinMetrics
-from ivjoin.operator.explaining.explain import explain_plan
 from ivjoin.operator.explaining.picture import Explanation
-from ivjoin.stream.after.explained import explain_inputs
 from ivjoin.stream.outputs import Outputs
-from ivjoin.stream.prepared import PreparedJoin
-from ivjoin.stream.running import CLOSED, ENDED, Pusher, Run, RunOfTwo, stopped_by
+from ivjoin.stream.running import CLOSED, ENDED, Change, Run, stopped_by
 
 if TYPE_CHECKING:
     from ivjoin.expr.literals import Value
-    from ivjoin.stream.tables.lookup_parts import LookupParts
-    from ivjoin.stream.tables.table_join import TableJoin
-    from ivjoin.stream.tables.table_lookup import TableLookup
 
 __all__ = ["JoinStream"]
 
@@ -53,63 +47,61 @@ class JoinStream(Outputs):
     # Starts the same join with some output columns; None if only this stream can give them.
     _again: Callable[[Sequence[str] | None], JoinStream] | None = None
     _repeats = False  # whether its inputs can be read more than once
+    # Returns the join as it was written, which explains it, if its constants became columns.
+    _written: Callable[[None], JoinStream] | None = None
+    _bounded = True  # whether bounds of the join's columns are those of the output's
 
-    def __init__(self, join: PreparedJoin) -> None:
-        self._join = join
-        self._read_from = join.read_from
-        self._two = RunOfTwo(join)
-        self._open(self._two)
-
-    def _open(self, run: Run) -> None:
-        self._run, self._batches = run, run.batches()
+    def __init__(self, run: Run) -> None:
+        self._run, self._schema, self._read_from = run, run.schema, run.read_from
+        self._batches = run.batches()
         self._reading = False  # while a call is running; as OneCall._busy
         self._begun = False
         self._reader: object | None = None  # the last one handed out; None if the output is read from the stream itself
 
+    def _changed(
+        self, schema: pa.Schema, change: Change, again: Callable[[Sequence[str] | None], JoinStream], repeats: bool
+    ) -> JoinStream:
+        """Return this stream, which nothing was read of, with batches of ``schema`` that ``change`` makes."""
+        before = self._run.change
+        self._run.change = change if before is None else lambda batches: change(before(batches))
+        self._schema, self._bounded = schema, False
+        self._again, self._repeats = again, repeats
+        return self
+
     @property
-    def _operator(self) -> Pusher | TableJoin | TableLookup | LookupParts:
-        return self._two.operator
+    def _asked(self) -> Run:
+        return self._run if self._written is None else self._written(None)._run
 
     @property
     def schema(self) -> pa.Schema:
         """Schema of the output."""
-        return self._join.chosen.schema
+        return self._schema
 
     @property
     def metrics(self) -> JoinMetrics:
         """Counts so far."""
-        return self._operator.metrics
+        return self._run.metrics
 
     @property
     def sorting(self) -> str:
         """One line that states what was done to inputs without an order; "" before the first row, or if nothing was."""
-        return self._two.sorting
+        return self._run.sorting
 
     @property
     def row_groups_skipped(self) -> tuple[int, int] | None:
         """Return how many row groups of each side are skipped; None unless both are Parquet files."""
-        return self._join.skipped
+        return self._run.skipped
 
     def explain(self) -> Explanation:
         """Return the plan of this join, as :func:`ivjoin.explain` does. Before the first row, this reads a sample."""
-        arranged, several = self._two.arranged, self._join.chosen.several
-        if arranged is not None:
-            text = explain_plan(arranged.plan, None, [arranged.said] if arranged.said else [])
-        else:
-            text = explain_inputs(self._join.plan, self._join.inputs, self._join.sorts)
-        return text if several is None else text.with_line(several.said)
+        return self._asked.explain()
 
     def __repr__(self) -> str:
         """Return the schema, the condition and the state so far."""
         columns = ", ".join(f"{f.name}: {f.type}" for f in self.schema)
         m = self.metrics
         state = f"{m.rows_out:,} rows emitted, {m.state_rows:,} rows in state" if self._begun else "not begun"
-        return f"{type(self).__name__}({columns})\n  {self._question()}; {state}"
-
-    def _question(self) -> str:
-        """Return the join in words."""
-        plan = self._join.plan
-        return f"{plan.how.name} join" + ("" if plan.condition is None else f" on {plan.condition}")
+        return f"{type(self).__name__}({columns})\n  {self._asked.question}; {state}"
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
@@ -130,15 +122,18 @@ class JoinStream(Outputs):
         Raises
         ------
         ProtocolError
-            After an error, or once the stream is closed.
+            After an error, once the stream is closed, or if the output is computed from joined rows, as by
+            ``ivjoin.sql`` or ``maintain_order=``.
         """
-        self._check_bounded()
-        return self._operator.output_bounds()
-
-    def _check_bounded(self) -> None:
-        """Raise ProtocolError if the stream was closed or ended with an error."""
+        if not self._bounded:
+            raise ProtocolError(
+                "output_bounds() is not known for ivjoin.sql(), maintain_order=, indicator= and validate=; call "
+                "band_join without these"
+            )
         if self._run.over not in (None, ENDED):
             raise ProtocolError(self._run.over)
+        bounds = self._run.output_bounds()
+        return bounds if self._written is None else {n: bounds[n] for n in self._schema.names if n in bounds}
 
     def close(self) -> None:
         """Stop reading the inputs, and drop the rest of the output.

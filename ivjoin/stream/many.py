@@ -30,7 +30,7 @@ from ivjoin.operator.memory.budget import WhenFull
 from ivjoin.stream.join_stream import JoinStream
 from ivjoin.stream.pull import thread_count
 from ivjoin.stream.running import Run
-from ivjoin.stream.sharing import Question, SharedStream, separated
+from ivjoin.stream.sharing import Question, separated, shared_stream
 from ivjoin.stream.sort.ordered import Ordinals, moves, of_steps, of_table, steps
 from ivjoin.stream.sources.columns import places_of
 from ivjoin.stream.sources.gathering import Pieces
@@ -38,7 +38,7 @@ from ivjoin.stream.sources.hints import index_hints
 from ivjoin.stream.sources.inputs import ArrowStream, Source, open_input
 from ivjoin.stream.sources.row_groups import tables_of
 from ivjoin.stream.sources.sampled import seen_of
-from ivjoin.stream.tables.table_steps import BY_TABLES, TableSteps, table_steps
+from ivjoin.stream.tables.table_steps import BY_TABLES, table_steps
 from ivjoin.stream.threads.memory import to_the_end
 
 if TYPE_CHECKING:
@@ -52,42 +52,6 @@ __all__ = ["MultiJoinStream", "join_many", "opened", "prepared", "tables_joined"
 
 # Rows of a push: from a stream, and from a table that is in memory as a whole.
 _PUSH_ROWS, _TABLE_ROWS = 4096, 16_384
-
-
-class _Many:
-    """A join that has not begun."""
-
-    def __init__(
-        self, spec: MultiSpec, sources: dict[str, Source], sort: bool,
-        columns: Sequence[str] | None = None, budget: Budget | None = None, threads: int | Literal["auto"] = "auto",
-    ) -> None:
-        self.sources, self.budget, self.threads = sources, budget, threads
-        whole = spec.schema
-        self.schema = whole if columns is None else pa.schema([whole.field(n) for n in columns])
-        self._unsorted, self._sort = with_present(spec, sources), sort
-        self.spec, self.shape, self.by = prepared(self._unsorted, sources, sort)
-
-    def of_tables(self) -> TableSteps | None:
-        """Return the join in steps of two tables; None if rows are pushed."""
-        if not self._sort or self.budget is not None:
-            return None
-        return table_steps(self._unsorted, self.shape, self.sources, self.threads)
-
-    def begin(self) -> tuple[dict[str, Pieces], str]:
-        """Return the inputs, sorted where that prunes rows, and a text that states what was sorted."""
-        done: dict[str, list[str]] = {}
-        pieces = {}
-        for alias, source in self.sources.items():
-            node = self.by.get(alias)
-            if node is None:
-                batches = source.batches()
-            else:
-                batches, how = _in_order(source, node)
-                done.setdefault(how, []).append(f"{alias}.{node.params[1]}")
-            whole = source.in_memory or node is not None
-            most = _TABLE_ROWS if whole else _PUSH_ROWS
-            pieces[alias] = Pieces(batches, most, whole)
-        return pieces, "; ".join(f"{how} by {listed(names)}" for how, names in done.items())
 
 
 def prepared(
@@ -151,48 +115,63 @@ def sorted_by(
 class _RunOfMany(Run):
     """A join of many inputs under way."""
 
-    def __init__(self, many: _Many) -> None:
-        self._many, self._said = many, ""
-        self.joining = MultiJoin.from_spec(many.spec, many.shape, budget=many.budget)
-        self.tables = many.of_tables()
+    def __init__(
+        self, spec: MultiSpec, sources: dict[str, Source], sort: bool,
+        columns: Sequence[str] | None = None, budget: Budget | None = None, threads: int | Literal["auto"] = "auto",
+    ) -> None:
+        self._sources = sources
+        self.read_from = [files for source in sources.values() for files in source.read_from]
+        self.schema = spec.schema if columns is None else pa.schema([spec.schema.field(n) for n in columns])
+        unsorted = with_present(spec, sources)
+        self._spec, shape, self._by = prepared(unsorted, sources, sort)
+        self.joining = MultiJoin.from_spec(self._spec, shape, budget=budget)
+        self.tables = table_steps(unsorted, shape, sources, threads) if sort and budget is None else None
 
     @property
     def metrics(self) -> MultiJoinMetrics:
         return self.joining.metrics if self.tables is None else self.tables.metrics
 
     @property
-    def sorting(self) -> str:
-        return self._said if self.tables is None else self.tables.sorting
+    def question(self) -> str:
+        spec = self.joining.spec
+        return f"join of {listed(spec.aliases)}" + ("" if spec.condition is None else f" on {spec.condition}")
+
+    def explain(self) -> Explanation:
+        text = self.joining.explain()
+        return text if self.tables is None else text.with_line(BY_TABLES)
 
     def output_bounds(self) -> dict[str, tuple[Value | None, Value | None]]:
         bounds = None if self.tables is None else self.tables.output_bounds()
-        return self.joining.output_bounds() if bounds is None else bounds
+        bounds = self.joining.output_bounds() if bounds is None else bounds
+        return {n: bounds[n] for n in self.schema.names if n in bounds}
 
     def release(self) -> None:
-        self._many.sources = {}
+        self._sources = {}
         if self.tables is not None:
             self.tables.close()
 
     def output(self) -> Iterator[pa.RecordBatch]:
-        joined, schema = to_the_end(self._joined()), self._many.schema
-        if schema.equals(self._many.spec.schema):
+        joined = to_the_end(self._joined())
+        if self.schema.equals(self._spec.schema):
             yield from joined
             return
-        places = [self._many.spec.schema.get_field_index(n) for n in schema.names]
+        places = [self._spec.schema.get_field_index(n) for n in self.schema.names]
         for batch in joined:
-            yield pa.RecordBatch.from_arrays([batch.column(i) for i in places], schema=schema)
+            yield pa.RecordBatch.from_arrays([batch.column(i) for i in places], schema=self.schema)
 
     def _joined(self) -> Iterator[pa.RecordBatch]:
         if self.tables is not None and self.tables.prepare():
+            self.sorting = self.tables.sorting
             yield from self.tables.output()
+            self.sorting = self.tables.sorting
             return
         self.tables = None
-        inputs, self._said = self._many.begin()
+        inputs = self._inputs()
         op = self.joining
         rows = dict.fromkeys(inputs, 0)
         # inputs without an order to prune by are read to their ends first, the shortest one first
-        unordered = [a for a, s in self._many.sources.items() if s.ends and not op.inputs[a].frontier.trackers]
-        unordered.sort(key=lambda a: self._many.sources[a].rows or 0)
+        unordered = [a for a, s in self._sources.items() if s.ends and not op.inputs[a].frontier.trackers]
+        unordered.sort(key=lambda a: self._sources[a].rows or 0)
         while rows:
             alias = unordered[0] if unordered else op.lagging(rows)
             batch = inputs[alias].next()
@@ -205,58 +184,37 @@ class _RunOfMany(Run):
                 rows[alias] += batch.num_rows
                 yield from op.push(alias, batch)
 
+    def _inputs(self) -> dict[str, Pieces]:
+        """Return the inputs, sorted where that prunes rows."""
+        done: dict[str, list[str]] = {}
+        pieces = {}
+        for alias, source in self._sources.items():
+            node = self._by.get(alias)
+            if node is None:
+                batches = source.batches()
+            else:
+                batches, how = _in_order(source, node)
+                done.setdefault(how, []).append(f"{alias}.{node.params[1]}")
+            whole = source.in_memory or node is not None
+            pieces[alias] = Pieces(batches, _TABLE_ROWS if whole else _PUSH_ROWS, whole)
+        self.sorting = "; ".join(f"{how} by {listed(names)}" for how, names in done.items())
+        return pieces
+
 
 class MultiJoinStream(JoinStream):
     """The output of a join of many inputs; see :class:`JoinStream`."""
 
-    def __init__(self, many: _Many) -> None:
-        self._read_from = [files for source in many.sources.values() for files in source.read_from]
-        self._schema = many.schema
-        self._many = _RunOfMany(many)
-        self._open(self._many)
-
-    @property
-    def schema(self) -> pa.Schema:
-        return self._schema
+    _run: _RunOfMany
 
     @property
     def metrics(self) -> MultiJoinMetrics:  # type: ignore[override]
         """Counts so far."""
-        return self._many.metrics
+        return self._run.metrics
 
     @property
     def views(self) -> list[tuple[str, ...]]:
         """The views: groups of inputs whose joined rows are stored."""
-        return self._many.joining.views
-
-    @property
-    def sorting(self) -> str:
-        """One line that states what was done to inputs without an order; "" before the first row, or if nothing was."""
-        return self._many.sorting
-
-    @property
-    def row_groups_skipped(self) -> tuple[int, int] | None:
-        """Always None: a join of many inputs reads all row groups."""
-        return None
-
-    def output_bounds(self) -> dict[str, tuple[Value | None, Value | None]]:
-        """Return the bounds of the columns of later output batches; see :meth:`MultiJoin.output_bounds`.
-
-        ProtocolError after an error, or once the stream is closed.
-        """
-        self._check_bounded()
-        bounds = self._many.output_bounds()
-        return {n: bounds[n] for n in self._schema.names if n in bounds}
-
-    def explain(self) -> Explanation:
-        """Return the steps, the rows that each side stores, and the inputs that bound them."""
-        text = self._many.joining.explain()
-        return text if self._many.tables is None else text.with_line(BY_TABLES)
-
-    def _question(self) -> str:
-        spec = self._many.joining.spec
-        inputs = listed(spec.aliases)
-        return f"join of {inputs}" + ("" if spec.condition is None else f" on {spec.condition}")
+        return self._run.joining.views
 
 
 def opened(inputs: Mapping[str, ArrowStream]) -> dict[str, Source]:
@@ -276,7 +234,7 @@ def opened(inputs: Mapping[str, ArrowStream]) -> dict[str, Source]:
 
 def tables_joined(spec: MultiSpec, tables: Mapping[str, pa.Table]) -> MultiJoinStream:
     """Return the join of tables by one thread, for a question that was resolved before."""
-    return MultiJoinStream(_Many(spec, opened(tables), True, threads=1))
+    return MultiJoinStream(_RunOfMany(spec, opened(tables), True, threads=1))
 
 
 def join_many(
@@ -312,10 +270,10 @@ def join_many(
                 source.keep(spec.schemas[alias].names)
         for source in opened.values():
             source.ready()
-        stream = MultiJoinStream(_Many(spec, opened, sort == "auto", names, budget, threads))
-        for own in stream._many.joining.inputs.values():
+        run = _RunOfMany(spec, opened, sort == "auto", names, budget, threads)
+        for own in run.joining.inputs.values():
             own.report_late(report)
-        return stream
+        return MultiJoinStream(run)
 
     if orders is None and bounds is None and budget is None:
         planned = {"aliases": list(sources), "case_sensitive": True, **asked}
@@ -326,5 +284,5 @@ def join_many(
         )
         if question is not None:
             with suppress(IvjoinError):  # the join as it was written raises the error
-                return SharedStream(written(columns, question), lambda names: written(names or columns))
+                return shared_stream(written(columns, question), lambda names: written(names or columns))
     return written(columns)

@@ -17,18 +17,26 @@ __all__ = ["ASOF_DEFAULTS", "DEFAULTS", "WINDOW_DEFAULTS", "AsofOptions", "Direc
 Direction = Literal["backward", "forward", "nearest"]
 
 
-class JoinOptions(TypedDict, total=False):
-    """Further options of :func:`ivjoin.band_join`, given by name; its documentation describes each of them."""
+class WindowOptions(TypedDict, total=False):
+    """Further options of :func:`ivjoin.window_join`, given by name; its documentation describes each of them."""
 
     left_bounds: DeclaredBounds | None
     right_bounds: DeclaredBounds | None
     batch_size: int
+    idle_timeout: str | float | timedelta | None
+    idle: Literal["wait", "advance"]
+
+
+WINDOW_DEFAULTS = WindowOptions(left_bounds=None, right_bounds=None, batch_size=65536, idle_timeout=None, idle="wait")
+
+
+class JoinOptions(WindowOptions, total=False):
+    """Further options of :func:`ivjoin.band_join`, given by name; its documentation describes each of them."""
+
     allow_cross: bool
     maintain_order: KeepOrder | None
     indicator: bool | str
     validate: Validate | None
-    idle_timeout: str | float | timedelta | None
-    idle: Literal["wait", "advance"]
 
 
 DEFAULTS = JoinOptions(
@@ -56,16 +64,3 @@ ASOF_DEFAULTS = AsofOptions(
     interpolate=None, offsets=None, params=None, batch_size=65536, timezone=None, sort="auto", maintain_order=None,
     indicator=False, idle_timeout=None, idle="wait",
 )
-
-
-class WindowOptions(TypedDict, total=False):
-    """Further options of :func:`ivjoin.window_join`, given by name; its documentation describes each of them."""
-
-    left_bounds: DeclaredBounds | None
-    right_bounds: DeclaredBounds | None
-    batch_size: int
-    idle_timeout: str | float | timedelta | None
-    idle: Literal["wait", "advance"]
-
-
-WINDOW_DEFAULTS = WindowOptions(left_bounds=None, right_bounds=None, batch_size=65536, idle_timeout=None, idle="wait")

@@ -24,7 +24,6 @@ from ivjoin.stream.threads.slices import SlicedJoin, can_slice
 
 if TYPE_CHECKING:
     from ivjoin.stream.after.lockstep import Lockstep
-    from ivjoin.stream.after.lookups import Looked
     from ivjoin.stream.tables.lookup_parts import LookupParts
     from ivjoin.stream.tables.table_join import TableJoin
     from ivjoin.stream.tables.table_lookup import TableLookup
@@ -36,11 +35,7 @@ _LEAST_IN_SLICES = 1 << 15  # rows of both sides; pushing fewer takes less time 
 # Rows of a push, whatever the size of the input's batches. The state stores a pushed batch as a whole, so this limit
 # keeps the state near the window if the input is one large batch.
 _PUSH_ROWS = 2048
-# The same if both sides are in memory as a whole: a piece of one side costs only a search in the other.
-_SWEEP_ROWS = 8192
-# The same if each row is compared with all rows in state: no key divides them, and no band with two ends gives a range
-# to search.
-_WALKED_ROWS = 2048
+_SORTED_ROWS = 8192  # the same if both sides were sorted, or if each left row takes one right row
 _PARALLEL_ROWS = 65536  # with threads: half a slice
 # If each left row takes one row of a side that was read before, a piece is sorted and compared as a whole.
 _PICK_ROWS = 1 << 18
@@ -62,13 +57,15 @@ class PreparedJoin:
         self.plan = found.plan
         self.chosen = found
         self.skipped: tuple[int, int] | None = None
-        self._sort = sort
+        self.sorts = sort  # whether inputs without an order may be sorted
         self._looked_up: TableLookup | LookupParts | None = None
         self._in_memory = all(source.in_memory for source in sources)
         self._rows = sum(source.rows or 0 for source in sources)
         self._ends = all(source.ends for source in sources) and budget is None and idle is None
         # The rows of small files are pushed: a slice would be a large part of them, and pushes store the window alone.
         least = _LEAST_IN_SLICES if self._in_memory else 8 * _LEAST_IN_SLICES
+        # One thread joins slices of files, too, which takes less time than pushing their rows.
+        self._of_files = self._ends and not self._in_memory
         self._few = self._ends and None not in (s.rows for s in sources) and self._rows < least
         if threads == "auto":
             self._of_tables = threads_for(self._rows) if self._ends else 1
@@ -76,7 +73,6 @@ class PreparedJoin:
         else:
             self._of_tables = self._threads = threads_within(budget, threads)
         self._sources: tuple[Source, Source] | None = sources  # until the end
-        self._most = _PUSH_ROWS  # rows of a push
 
     def operator(
         self, plan: JoinPlan, errors_first: bool = False, copies: bool = False
@@ -102,22 +98,13 @@ class PreparedJoin:
             return None
         if self._few and not plan.looks_up:
             return None
-        cut = cut_of(plan) if self._threads > 1 or self._in_slices(plan) else ""
+        cut = cut_of(plan) if self._threads > 1 or self._of_files else ""
         return None if isinstance(cut, str) or not can_slice(plan, cut, self.budget) else cut
-
-    def _in_slices(self, plan: JoinPlan) -> bool:
-        """Return whether one thread joins slices, too: of files, which takes less time than pushing their rows."""
-        return self._ends and not self._in_memory
 
     @property
     def inputs(self) -> tuple[Source | None, Source | None]:
         """The inputs; None once they are released."""
         return self._sources or (None, None)
-
-    @property
-    def sorts(self) -> bool:
-        """Return whether inputs without an order may be sorted."""
-        return self._sort
 
     def end(self) -> None:
         self._sources = self._looked_up = None
@@ -143,21 +130,21 @@ class PreparedJoin:
 
     def begin(self) -> tuple[Arranged, tuple[Pieces, Pieces]]:
         assert self._sources is not None
-        self._looked_up = self._lookup()
-        sorts = self._sort and self._looked_up is None
+        if self.plan.looks_up and self.budget is None:
+            self._looked_up = looked_up(self.plan, self._sources, self._of_tables, self.chosen.several)
+        sorts = self.sorts and self._looked_up is None
         if self.plan.spec.picks_one:
             arranged = arrange_picked(self.plan, self._sources, sorts, self._of_tables, self.budget)
         else:
             arrange_ = arrange if sorts else as_they_are
             arranged = arrange_(self.plan, self._sources, self._of_tables, self.budget)
-        self._most = self._rows_of_a_push(arranged)
         if self._looked_up is None and self._takes_parts(arranged):
             from ivjoin.stream.tables.lookup_parts import LookupParts
 
             self._looked_up = LookupParts(self.chosen, arranged.batches, self._of_tables)
         if not any(side.orders for side in arranged.plan.sides):
             warn_of_pairs(arranged.rows, arranged.compared)
-        most = [self._most, self._most]
+        most = [self._rows_of_a_push(arranged)] * 2
         if self.plan.spec.picks_one and arranged.leads == 1 and self.budget is None:
             most[1] = MOST_ROWS  # stored as a whole: gathering rows from many pieces is slow
         left, right = (
@@ -171,10 +158,12 @@ class PreparedJoin:
         if self._cut(arranged.plan) is not None:
             most = _PARALLEL_ROWS
         elif spec.picks_one:
-            together = _PARALLEL_ROWS if self._ends else _SWEEP_ROWS
+            together = _PARALLEL_ROWS if self._ends else _SORTED_ROWS
             most = together if arranged.leads is None else _PICK_ROWS
+        elif spec.grouped:
+            most = _PARALLEL_ROWS
         else:
-            most = _PARALLEL_ROWS if spec.grouped else _PUSH_ROWS
+            most = _PUSH_ROWS if None in arranged.ready else _SORTED_ROWS
         if self.budget is not None and (spec.pick is not None or spec.grouped):
             # A push is refused as a whole, so it must be a small part of the limit.
             most = min(most, max(_LEAST_ROWS, self.budget.limit // _LIMIT_A_ROW))
@@ -183,16 +172,7 @@ class PreparedJoin:
     def _takes_parts(self, arranged: Arranged) -> bool:
         """Return whether left rows are answered part by part, since nothing bounds the right rows to read."""
         plain = not any(side.orders or side.bounds for side in arranged.plan.sides)
-        return plain and self.budget is None and self._in_slices(arranged.plan)
-
-    def _lookup(self) -> TableLookup | None:
-        """Return the join of two tables that gives each left row one answer; None if rows are pushed instead."""
-        if self._sources is None or self.budget is not None:
-            return None
-        if not self.plan.looks_up:
-            return None
-        several: Looked | None = self.chosen.several
-        return looked_up(self.plan, self._sources, self._of_tables, several)
+        return plain and self.budget is None and self._of_files
 
     def in_slices(self, arranged: Arranged) -> TableJoin | TableLookup | LookupParts | None:
         """Return the join of two tables in slices; None if their rows are pushed."""
@@ -203,14 +183,3 @@ class PreparedJoin:
         from ivjoin.stream.tables.table_join import table_join
 
         return table_join(arranged, self._sources, self._of_tables)
-
-    def sweep_rows(self, plan: JoinPlan) -> int:
-        """Return the rows of a piece when a sweep reads one side along another that is in memory as a whole."""
-        return max(min(_SWEEP_ROWS, _WALKED_ROWS) if _walks(plan) else _SWEEP_ROWS, self._most)
-
-
-def _walks(plan: JoinPlan) -> bool:
-    terms = plan.kernel_terms
-    below = {n for t in terms if t.lo is not None for n in (t.left, t.right)}
-    above = {n for t in terms if t.hi is not None for n in (t.left, t.right)}
-    return not plan.sides[0].keys and not below & above

@@ -21,7 +21,8 @@ from ivjoin.stream.after.matched import matching_of
 from ivjoin.stream.join_stream import JoinStream
 from ivjoin.stream.options import DEFAULTS, JoinOptions
 from ivjoin.stream.prepared import PreparedJoin
-from ivjoin.stream.sharing import SharedStream, condition_of, separated
+from ivjoin.stream.running import RunOfTwo
+from ivjoin.stream.sharing import condition_of, separated, shared_stream
 from ivjoin.stream.sources.columns import Chosen, chosen, places_of
 from ivjoin.stream.sources.hints import index_hints
 from ivjoin.stream.sources.idle import Idle, idle_of
@@ -209,7 +210,7 @@ def band_join(
                 plan = plan_for(inputs, condition=question.condition, params=question.params)
                 known = [n for n in plan.schema.names if n not in question.slots]
                 names = known if columns is None else [known[i] for i in places_of(known, columns)]
-                return SharedStream(join(inputs, plan, names), written)
+                return shared_stream(join(inputs, plan, names), written)
     with index_hints({"left": left, "right": right}):
         plan = plan_for(sources)
     refuse_cross(plan, given["allow_cross"])
@@ -293,6 +294,6 @@ def stream_of(
         source.keep(names)
     join = PreparedJoin(found, sources, sort == "auto", threads, budget, report, idle)
     join.open()
-    stream = JoinStream(join)
+    stream = JoinStream(RunOfTwo(join))
     stream._again, stream._repeats = again, first.ends and second.ends
     return stream

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
 from ivjoin.files.atomic import first_line
+from ivjoin.metrics import JoinMetrics
+from ivjoin.operator.explaining.explain import explain_plan
+from ivjoin.operator.explaining.picture import Explanation
 from ivjoin.operator.operator import SymmetricHashJoin
+from ivjoin.stream.after.explained import explain_inputs
 from ivjoin.stream.prepared import PreparedJoin
 from ivjoin.stream.sort.sorting import Arranged
 from ivjoin.stream.sources.gathering import Pieces
@@ -19,13 +23,16 @@ from ivjoin.stream.threads.memory import to_the_end
 from ivjoin.stream.threads.slices import SlicedJoin
 
 if TYPE_CHECKING:
+    from ivjoin.expr.literals import Value
+    from ivjoin.files.overwriting import InputFiles
     from ivjoin.stream.after.lockstep import Lockstep
     from ivjoin.stream.tables.lookup_parts import LookupParts
     from ivjoin.stream.tables.table_lookup import TableLookup
 
 Pusher: TypeAlias = "SymmetricHashJoin | SlicedJoin | Lockstep"
+Change = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
-__all__ = ["CLOSED", "ENDED", "Pusher", "Run", "RunOfTwo", "stopped_by"]
+__all__ = ["CLOSED", "ENDED", "Change", "Run", "RunOfTwo", "stopped_by"]
 
 CLOSED = "this stream was closed and gives nothing more"
 ENDED = "the output was read to its end, and can be read only once: store what you read, or join again"
@@ -41,15 +48,22 @@ class Run:
 
     It does not refer to the stream or its generator. So a stream that the caller drops is freed at once, with its
     threads, files and rows. ``over`` is why nothing more can come, and ``broken`` whether an error is the reason.
+    ``schema`` describes the batches before ``change``. ``read_from`` are the files of each input, if known.
     """
 
     over: str | None = None
     broken = False
+    change: Change | None = None  # of the output
+    skipped: tuple[int, int] | None = None  # row groups of each side
+    sorting = ""  # what was done to inputs without an order
+    operator: Any  # that joins two inputs
+    schema: pa.Schema
+    read_from: Sequence[InputFiles | None]
 
     def batches(self) -> Generator[pa.RecordBatch, None, None]:
         """Yield the output; once."""
         try:
-            yield from self.output()
+            yield from self.output() if self.change is None else self.change(self.output())
             self.over = ENDED
         except GeneratorExit:
             self.over = self.over or CLOSED
@@ -70,38 +84,65 @@ class Run:
         """
         raise NotImplementedError
 
+    @property
+    def metrics(self) -> Any:
+        raise NotImplementedError
+
+    @property
+    def question(self) -> str:
+        """Return the join in words."""
+        raise NotImplementedError
+
+    def explain(self) -> Explanation:
+        raise NotImplementedError
+
+    def output_bounds(self) -> dict[str, tuple[Value | None, Value | None]]:
+        raise NotImplementedError
+
 
 class RunOfTwo(Run):
     """A join of two inputs under way."""
 
     def __init__(self, join: PreparedJoin) -> None:
         self._join = join
+        self.schema, self.read_from, self.skipped = join.chosen.schema, join.read_from, join.skipped
         self._pusher = join.operator(join.plan)
         self.operator: Pusher | TableJoin | TableLookup | LookupParts = self._pusher
         self._arranged: Arranged | None = None
 
     @property
-    def sorting(self) -> str:
-        """Return what was done to inputs without an order, in one line."""
-        return "" if self._arranged is None else self._arranged.said
+    def metrics(self) -> JoinMetrics:
+        return self.operator.metrics
 
     @property
-    def arranged(self) -> Arranged | None:
-        """Return how the inputs are read; None before the first row."""
-        return self._arranged
+    def question(self) -> str:
+        plan = self._join.plan
+        return f"{plan.how.name} join" + ("" if plan.condition is None else f" on {plan.condition}")
+
+    def explain(self) -> Explanation:
+        join, several = self._join, self._join.chosen.several
+        if self._arranged is not None:
+            text = explain_plan(self._arranged.plan, None, [self.sorting] if self.sorting else [])
+        else:
+            text = explain_inputs(join.plan, join.inputs, join.sorts)
+        return text if several is None else text.with_line(several.said)
+
+    def output_bounds(self) -> dict[str, tuple[Value | None, Value | None]]:
+        return self.operator.output_bounds()
 
     def release(self) -> None:
         if not isinstance(self.operator, SymmetricHashJoin):
             self.operator.close()
         self._join.end()
         if self._arranged is not None:
-            self._arranged = replace(self._arranged, batches=(iter(()), iter(())), sweep=None, ready=(None, None))
+            self._arranged = replace(self._arranged, batches=(iter(()), iter(())), ready=(None, None))
 
     def output(self) -> Iterator[pa.RecordBatch]:
         return map(self._join.chosen.pick, to_the_end(self._joined()))
 
     def _joined(self) -> Iterator[pa.RecordBatch]:
         self._arranged, inputs = self._join.begin()
+        self.sorting = self._arranged.said
         whole = self._join.in_slices(self._arranged)
         if whole is not None:
             self.operator = whole
@@ -117,10 +158,6 @@ class RunOfTwo(Run):
         """Push rows piece by piece, and yield the output."""
         assert self._arranged is not None
         names, first = ("left", "right"), self._arranged.first
-        if self._arranged.sweep is not None:
-            for p, piece in self._arranged.sweep.turns(self._join.sweep_rows(self._arranged.plan)):
-                yield from op.finish(names[p]) if piece is None else op.push(names[p], piece)
-            return
         if self._join.idle is not None and first is None and not isinstance(op, SlicedJoin):
             yield from joined_idly(op, inputs, self._join.idle)
             return

@@ -20,10 +20,8 @@ from ivjoin.expr import build, ops
 from ivjoin.expr.nodes import COMPARISONS, Node, walk
 from ivjoin.expr.timezones import zone_of_call
 from ivjoin.expr.types import Type, from_arrow, to_arrow
-from ivjoin.operator.explaining.picture import Explanation
 from ivjoin.plan.cache import is_known, shared
 from ivjoin.plan.question import on_pairs
-from ivjoin.stream.after.wrapped import WrappedStream
 from ivjoin.stream.join_stream import JoinStream
 from ivjoin.stream.sources.inputs import Source
 
@@ -31,7 +29,7 @@ if TYPE_CHECKING:
     from ivjoin.expr.literals import Params
     from ivjoin.plan.question import Keys
 
-__all__ = ["Question", "SharedStream", "condition_of", "separated"]
+__all__ = ["Question", "condition_of", "separated", "shared_stream"]
 
 _MOST_ROWS = 2048  # of all inputs: a wider search along the band then costs less than a plan
 _TRIES = 3  # to plan a shape: a constant such as 0 may vanish from the condition
@@ -232,41 +230,25 @@ def _with(source: Source, schema: pa.Schema, added: Sequence[pa.Scalar]) -> Sour
     return out
 
 
-class SharedStream(WrappedStream):
-    """The output of a join whose constants are columns; see :class:`JoinStream`.
+def shared_stream(inner: JoinStream, written: Callable[[Sequence[str] | None], JoinStream]) -> JoinStream:
+    """Return the output of a join whose constants are columns, which its output does not have.
 
-    ``inner`` has columns for constants, but not in its output. ``written`` makes the join as it was written, to explain
-    it and raise its errors.
+    ``written`` makes the join as it was written, to explain it and raise its errors.
     """
 
-    def __init__(self, inner: JoinStream, written: Callable[[Sequence[str] | None], JoinStream]) -> None:
-        def batches(found: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            begun = False
-            try:
-                for batch in found:
-                    begun = True
+    def batches(found: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        begun = False
+        try:
+            for batch in found:
+                begun = True
+                yield batch
+        except IvjoinError:
+            for batch in written(None):  # raises the error in the words of the condition
+                if not begun:
                     yield batch
-            except IvjoinError:
-                for batch in written(None):  # raises the error in the words of the condition
-                    if not begun:
-                        yield batch
-                if begun:
-                    raise
+            if begun:
+                raise
 
-        super().__init__(inner, inner.schema, batches)
-        self._written, self._again, self._repeats = written, written, True
-
-    @property
-    def views(self) -> list[tuple[str, ...]]:
-        """As :attr:`ivjoin.stream.many.MultiJoinStream.views`."""
-        return self._inner.views  # type: ignore[attr-defined]
-
-    def explain(self) -> Explanation:
-        return self._written(None).explain()
-
-    def _question(self) -> str:
-        return self._written(None)._question()
-
-    def output_bounds(self) -> dict[str, Any]:
-        bounds = self._inner.output_bounds()
-        return {n: bounds[n] for n in self.schema.names if n in bounds}
+    stream = inner._changed(inner.schema, batches, written, True)
+    stream._written, stream._bounded = written, True
+    return stream

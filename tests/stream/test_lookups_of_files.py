@@ -24,7 +24,7 @@ def carried(
     inputs = [pa.RecordBatchReader.from_batches(t.schema, t.to_batches(1)) for t in rows]
     stream = ivjoin.asof_join(*inputs, on="t", by="k", threads=2, **options)
     out = stream.read_all()
-    operator = stream._operator
+    operator = stream._run.operator
     assert isinstance(operator, slices.SlicedJoin)
     assert out["t"].to_pylist() == left
     return out["x"].to_pylist(), operator._alone is not None

@@ -53,10 +53,6 @@ class Lockstep:
         return self._ops[0].frontiers
 
     @property
-    def schema(self) -> pa.Schema:
-        return self._raw
-
-    @property
     def metrics(self) -> JoinMetrics:
         """Counts of the rows, and the state of all operators together, with rows that wait for one of them."""
         every = [op.metrics for op in self._ops]

@@ -18,7 +18,6 @@ from ivjoin.plan.spec import SIDES
 from ivjoin.shj.arrow import taken, whole_numbers
 from ivjoin.shj.plain import from_plain_rows, plain_rows
 from ivjoin.stream.after.inputs import numbered
-from ivjoin.stream.after.wrapped import WrappedStream
 from ivjoin.stream.join_stream import JoinStream
 from ivjoin.stream.sources.columns import places_of
 from ivjoin.stream.sources.inputs import Source
@@ -91,26 +90,25 @@ class Matching:
             raise OptionError(f"the output has a column {self.indicator!r} already; give another name as indicator=")
         need_all = bool(self.indicator or self.once)
         needed = [n for s, n in enumerate(numbers) if there[s] and (need_all or s in self.order)]
-        inner = join(sources, plan, [*wanted, *needed])
-        fields = [inner.schema.field(n) for n in wanted]
+        stream = join(sources, plan, [*wanted, *needed])
+        joined = stream.schema
+        fields = [joined.field(n) for n in wanted]
         fields += [pa.field(self.indicator, _SHOWN)] if self.indicator else []
-        schema = pa.schema(fields, metadata=inner.schema.metadata)
+        schema = pa.schema(fields, metadata=joined.metadata)
         size = plan.spec.batch_size
 
         def changed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             if self.once:
                 batches = self._checked(batches, numbers)
             if self.order:
-                batches = _sorted(batches, inner.schema, [numbers[s] for s in self.order], size)
+                batches = _sorted(batches, joined, [numbers[s] for s in self.order], size)
             for batch in batches:
                 arrays = [batch.column(n) for n in wanted]
                 if self.indicator:
                     arrays.append(_origin(*(batch.column(n) for n in numbers)))
                 yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
-        stream = WrappedStream(inner, schema, changed)
-        stream._again, stream._repeats = again, inner._repeats
-        return stream
+        return stream._changed(schema, changed, again, stream._repeats)
 
     def _checked(self, batches: Iterator[pa.RecordBatch], numbers: tuple[str, str]) -> Iterator[pa.RecordBatch]:
         """Pass batches on, unless a row matches a second one."""

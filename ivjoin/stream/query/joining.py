@@ -18,7 +18,6 @@ from ivjoin.frontier.late import late_rule
 from ivjoin.multi.question import MOST_INPUTS
 from ivjoin.operator.memory.budget import budget_of
 from ivjoin.stream.after.inputs import renamed
-from ivjoin.stream.after.wrapped import WrappedStream
 from ivjoin.stream.asof import asof_join
 from ivjoin.stream.many import join_many
 from ivjoin.stream.pull import band_join, stream_of
@@ -74,9 +73,7 @@ def joined(
         ends = ends and sources[step.alias].ends
     assert stream is not None
     projection = Projection(stream.schema, names, query.after, query.output)
-    made = WrappedStream(stream, projection.schema, projection.all_of)
-    made._again, made._repeats = again, all(s.ends for s in sources.values())
-    return made
+    return stream._changed(projection.schema, projection.all_of, again, all(s.ends for s in sources.values()))
 
 
 def _of_many(steps: Sequence[Step]) -> int:

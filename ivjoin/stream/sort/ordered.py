@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from ivjoin.conditions.evaluate import Vector, evaluate
+from ivjoin.conditions.evaluate import evaluate
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import NAN_ORDINAL, ordinal_of, ordinals
 from ivjoin.operator.lookup.tables.ordered import rises
@@ -24,16 +24,18 @@ from ivjoin.shj.registers import I64_MIN
 from ivjoin.shj.sorting import in_order
 from ivjoin.stream.sort.axis import indices
 from ivjoin.stream.sort.dealing import rise, sort_order
-from ivjoin.stream.sort.sweep import Ordered
 
 if TYPE_CHECKING:
     from ivjoin.files.statistics import Ranges
 
 __all__ = [
-    "Ordinals", "Step", "evaluated", "gathered", "moves", "of_steps", "of_table", "steps",
+    "Ordered", "Ordinals", "Step", "evaluated", "gathered", "moves", "of_steps", "of_table", "steps",
 ]  # fmt: skip
 
 _GATHERED = 65_536  # rows gathered at once
+
+# Batches with the ordinals of an expression. These never fall, within a batch or from one batch to the next.
+Ordered = Iterator[tuple[pa.RecordBatch, np.ndarray]]
 
 
 @dataclass
@@ -77,7 +79,7 @@ def evaluated(
 
     Ordinals are ``~ordinal`` if ``descending``. The second array is bool[n], or None if every row has a value.
     """
-    parts = [_value(node, b) for b in batches]
+    parts = [evaluate([node], lambda _, name: b.column(name), b.num_rows)[0] for b in batches]  # noqa: B023
     found = [np.ascontiguousarray(ordinals(v.values, node.type)) for v in parts]
     values = found[0] if len(found) == 1 else np.concatenate(found) if found else np.empty(0, np.int64)
     errs = any(v.error is not None and bool(v.error.any()) for v in parts)
@@ -86,10 +88,6 @@ def evaluated(
     if any(v is not None for v in there):
         valid = np.concatenate([np.ones(len(o), bool) if v is None else v for v, o in zip(there, found, strict=True)])
     return (~values if descending else values), valid, errs
-
-
-def _value(node: Node, batch: pa.RecordBatch) -> Vector:
-    return evaluate([node], lambda _, name: batch.column(name), batch.num_rows)[0]
 
 
 def of_table(table: pa.Table, rows: Ordinals) -> Ordered:
@@ -188,20 +186,15 @@ def of_steps(
         rows = Ordinals(np.maximum(keys[:cut], top), False, descending, None if index is None else index[:cut])
         yield from of_table(table.slice(0, cut) if index is None else table, rows)
         top = int(rows.values[-1]) if cut else top
-        rest = [table.slice(cut)] if index is None else gathered(table, index[cut:])
-        waiting = rest[0] if isinstance(rest, list) else pa.Table.from_batches(rest, table.schema)
+        waiting = table.slice(cut)
+        if index is not None:
+            waiting = pa.Table.from_batches(gathered(table, index[cut:]), table.schema)
 
 
 def _keys(table: pa.Table, node: Node, descending: bool) -> np.ndarray:
     """Return the ordinals of a column. Null and NaN have no order and get the least ordinal."""
-    out = [np.empty(0, dtype=np.int64)]
-    for batch in table.to_batches():
-        v = _value(node, batch)
-        found = ordinals(v.values, node.type)
-        keys = ~found if descending else found
-        valid = has_value(v)
-        if node.type.kind == "float":
-            number = found != NAN_ORDINAL
-            valid = number if valid is None else valid & number
-        out.append(keys if valid is None else np.where(valid, keys, I64_MIN))
-    return np.concatenate(out)
+    keys, valid, _ = evaluated(node, table.to_batches(), descending)
+    if node.type.kind == "float":
+        number = keys != (~NAN_ORDINAL if descending else NAN_ORDINAL)
+        valid = number if valid is None else valid & number
+    return keys if valid is None else np.where(valid, keys, I64_MIN)

@@ -48,7 +48,7 @@ def chosen(
     Without ``columns``, all columns of the sides that ``whole`` marks are read. ``present`` names columns of each side
     that are known to have no null. ColumnError if the output has no such column.
     """
-    places = list(range(len(plan.schema))) if columns is None else _places(plan, columns)
+    places = list(range(len(plan.schema))) if columns is None else places_of(plan.schema.names, columns)
     spec = plan.spec
     schema = plan.schema
     if columns is not None:
@@ -74,10 +74,6 @@ def chosen(
     origins = _origins(plan)
     picks = [there[origins[i]] for i in places]
     return Chosen(narrow, names, schema, picks)
-
-
-def _places(plan: JoinPlan, columns: Any) -> list[int]:
-    return places_of(plan.schema.names, columns)
 
 
 def places_of(known: list[str], columns: Any) -> list[int]:

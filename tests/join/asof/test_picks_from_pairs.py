@@ -70,7 +70,7 @@ def test_random_intervals(seed: int, small: int, monkeypatch: pytest.MonkeyPatch
                 )
                 got = stream.read_all()
                 want = best(left, right, which, by, keyed, other, ends)
-                assert type(stream._operator).__name__ in ("BestOfTables", "TablePick")
+                assert type(stream._run.operator).__name__ in ("BestOfTables", "TablePick")
                 kept = [i for i in range(n) if how == "left" or want[i] is not None]
                 assert got["id"].to_pylist() == kept
                 assert got["x"].to_pylist() == [want[i] for i in kept]
@@ -87,7 +87,7 @@ def test_pairs_are_made_if_they_are_few(kind: str, pays: bool) -> None:
     pick = one_of(left.schema, right.schema, "last", "v")
     stream = ivjoin.band_join(left, right, condition="r.a <= l.t AND l.t < r.b", how="left", pick=pick)
     assert stream.read_all().num_rows == n
-    assert (type(stream._operator).__name__ == "BestOfTables") == pays
+    assert (type(stream._run.operator).__name__ == "BestOfTables") == pays
 
 
 @pytest.mark.parametrize("text", [False, True])
@@ -106,7 +106,7 @@ def test_the_rows_of_a_hot_key_are_searched(hot: float, pays: bool, text: bool) 
         left, right, on="k", condition="r.t <= l.t AND r.y >= l.x", how="left", pick=ivjoin.Pick("t", "last"),
     )
     assert stream.read_all().num_rows == n
-    assert (type(stream._operator).__name__ == "BestOfTables") == pays
+    assert (type(stream._run.operator).__name__ == "BestOfTables") == pays
 
 
 def test_the_nearest_row_among_few_matches_by_another_value(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,7 +116,7 @@ def test_the_nearest_row_among_few_matches_by_another_value(monkeypatch: pytest.
     pick = one_of(left.schema, right.schema, "nearest", "t")
     stream = ivjoin.band_join(left, right, condition="r.u <= l.u", how="left", pick=pick)
     assert stream.read_all()["x"].to_pylist() == [0, 2, 1, 3]  # all numbers are equally far from an infinity
-    assert type(stream._operator).__name__ == "BestOfTables"
+    assert type(stream._run.operator).__name__ == "BestOfTables"
 
 
 @pytest.mark.parametrize("which", ["first", "last"])

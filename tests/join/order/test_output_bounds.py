@@ -127,8 +127,8 @@ def test_bounds_are_empty_only_after_the_last_row(monkeypatch: pytest.MonkeyPatc
         rows += batch.num_rows
     assert next(stream, None) is None
     assert stream.output_bounds() == {}
-    assert isinstance(stream._operator, slices.SlicedJoin)
-    assert stream._operator._alone is not None
+    assert isinstance(stream._run.operator, slices.SlicedJoin)
+    assert stream._run.operator._alone is not None
 
 
 def test_closed_stream_raises() -> None:

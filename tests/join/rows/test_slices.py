@@ -46,7 +46,7 @@ def test_more_keys_than_a_table_begins_with(on: str | list[str]) -> None:
             right_order="x",
         )
         out = stream.read_all()
-    assert isinstance(stream._operator, TableJoin)
+    assert isinstance(stream._run.operator, TableJoin)
     assert out.num_rows == n
     assert out["x"].to_pylist() == list(range(n))
     assert sorted(out["x_right"].to_pylist()) == list(range(n))

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("small_slices")
 
 def cut(stream: Any) -> bool:
     """Whether it was joined in slices to its end."""
-    return isinstance(stream._operator, SlicedJoin) and stream._operator._alone is None
+    return isinstance(stream._run.operator, SlicedJoin) and stream._run.operator._alone is None
 
 
 @pytest.mark.parametrize("on_late", ["raise", "drop"])
@@ -71,7 +71,7 @@ def test_a_band_too_wide_to_be_cut_is_joined_by_one_operator(how: str, monkeypat
     readers = (pa.RecordBatchReader.from_batches(t.schema, t.to_batches(max_chunksize=150)) for t in (left, right))
     many = band_join(*readers, threads=2, **options)
     assert rows_of(many.read_all()) == want
-    assert isinstance(many._operator, SlicedJoin) and many._operator._alone is not None
+    assert isinstance(many._run.operator, SlicedJoin) and many._run.operator._alone is not None
     assert many.metrics.state_rows == 0
 
 
@@ -134,7 +134,7 @@ def test_one_operator_emits_no_row_again_that_a_slice_has_emitted() -> None:
     want = rows_of(band_join(left, right, threads=1, **options).read_all())
     stream: Any = band_join(left.to_reader(100), right.to_reader(100), threads=2, **options)
     assert rows_of(stream.read_all()) == want
-    assert stream._operator._alone is not None
+    assert stream._run.operator._alone is not None
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 16])
@@ -216,7 +216,7 @@ def test_joins_without_slices_explain_why_and_use_one_thread() -> None:
         said = cut_of(planned(left.schema, left.schema, **options))
         assert isinstance(said, str) and said.startswith(why), said
         _, many = both(left, left, 2, sort="never", **options)
-        assert not isinstance(many._operator, SlicedJoin)
+        assert not isinstance(many._run.operator, SlicedJoin)
     found = cut_of(planned(left.schema, left.schema, condition=BAND, how="right", left_order="x", right_order="x"))
     assert isinstance(found, Cut)
     text = explain(left.schema, left.schema, condition=BAND, how="right", left_order="x", right_order="x")

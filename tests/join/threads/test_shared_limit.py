@@ -79,12 +79,12 @@ def test_the_rows_of_one_thread(how: str, shape: str, way: str) -> None:
     want = rows_of(band_join(left, right, **options).read_all())
     put = {"table": lambda t: t, "stream": streamed, "sorted": shuffled}[shape]
     stream = limited(put(left), put(right), want, 700_000, way, **options)
-    assert isinstance(stream._operator, SlicedJoin)
+    assert isinstance(stream._run.operator, SlicedJoin)
     # A full join whose slices do not fit the limit goes on in one operator.
-    assert stream._operator._alone is None or how == "full"
+    assert stream._run.operator._alone is None or how == "full"
     assert (stream.metrics.left_rows_in, stream.metrics.left_rows_retired) == (6000, 6000)
     # One operator keeps memory for a small batch, which another takes over.
-    kept = 0 if stream._operator._alone is None else stream._operator._alone.metrics.state_bytes
+    kept = 0 if stream._run.operator._alone is None else stream._run.operator._alone.metrics.state_bytes
     assert stream.metrics.state_bytes == kept < 100_000
 
 
@@ -97,8 +97,8 @@ def test_what_does_not_fit_into_a_slice_is_spilled_by_one_operator(how: str) -> 
     }  # fmt: skip
     want = rows_of(band_join(left, right, **options).read_all())
     stream = limited(left, right, want, 240_000, "spill", **options)
-    assert isinstance(stream._operator, SlicedJoin)
-    assert stream._operator._alone is not None
+    assert isinstance(stream._run.operator, SlicedJoin)
+    assert stream._run.operator._alone is not None
     if how in ("inner", "left", "right", "full"):
         assert stream.metrics.reads > 0
 
@@ -113,7 +113,7 @@ def test_rows_that_cannot_wait_are_joined_by_one_operator(how: str, way: str, mo
     options: dict[str, Any] = {"on": "k", "condition": BAND, "how": how, "left_order": order, "right_order": order}
     want = rows_of(band_join(left, right, **options).read_all())
     stream = limited(streamed(left), streamed(right), want, 250_000, way, **options)
-    assert stream._operator._alone is not None
+    assert stream._run.operator._alone is not None
 
 
 @pytest.mark.slow
@@ -123,7 +123,7 @@ def test_computed_ranges_count() -> None:
     options: dict[str, Any] = {"on": "k", "condition": BAND, "left_order": "x", "right_order": "x"}
     want = rows_of(band_join(left, right, **options).read_all())
     stream = limited(left, right, want, 900_000, "raise", **options)
-    assert stream._operator._alone is None
+    assert stream._run.operator._alone is None
 
 
 def test_aggregates_with_a_limit_run_on_one_thread() -> None:
@@ -134,7 +134,7 @@ def test_aggregates_with_a_limit_run_on_one_thread() -> None:
     }  # fmt: skip
     want = rows_of(window_join(left, right, **options).read_all())
     stream = limited(left, right, want, 3_000_000, "raise", window_join, **options)
-    assert not isinstance(stream._operator, SlicedJoin)
+    assert not isinstance(stream._run.operator, SlicedJoin)
 
 
 def test_too_small_a_limit_is_reported_once() -> None:
@@ -152,7 +152,7 @@ def test_a_limit_too_small_to_be_shared_is_that_of_one_operator() -> None:
     options: dict[str, Any] = {"on": "k", "condition": BAND, "left_order": "x", "right_order": "x"}
     stream = band_join(left, right, threads=2, memory_limit=99_000, **options)
     assert rows_of(stream.read_all()) == rows_of(band_join(left, right, **options).read_all())
-    assert not isinstance(stream._operator, SlicedJoin)
+    assert not isinstance(stream._run.operator, SlicedJoin)
 
 
 _CHILD = """
@@ -175,7 +175,7 @@ def run(rows, window, **limit):
     stream = band_join(left, right, on="k", condition=f"abs(l.t - r.t) <= {{window}}", left_order="t", right_order="t",
                        **limit)
     found = sum(b.num_rows for b in stream)
-    return peak - start, found, type(stream._operator).__name__, stream.metrics.spilled_bytes + stream.metrics.reads
+    return peak - start, found, type(stream._run.operator).__name__, stream.metrics.spilled_bytes + stream.metrics.reads
 
 def watch():
     global peak

@@ -139,7 +139,7 @@ def check(seed: int, went: Counter[str]) -> None:
             got = rows_of(valid(stream, options["batch_size"]))
             have = Counter(got)
             assert have == want, f"{seed} {options}: lost {want - have}, invented {have - want}"
-            if not isinstance(stream._operator, TableJoin):
+            if not isinstance(stream._run.operator, TableJoin):
                 went["pushed"] += 1
                 return
             assert first is None or got == first, f"{seed}: another order with {threads} threads"
@@ -147,4 +147,4 @@ def check(seed: int, went: Counter[str]) -> None:
             m = stream.metrics
             assert (m.left_rows_in, m.right_rows_in, m.rows_out) == (*sizes, len(got)), (seed, m)
             assert (m.left_rows_retired, m.right_rows_retired, m.state_rows) == (*sizes, 0), (seed, m)
-            went["several" if len(stream._operator.slices) > 2 else "few"] += 1
+            went["several" if len(stream._run.operator.slices) > 2 else "few"] += 1

@@ -238,7 +238,7 @@ def _joined(stream: ivjoin.JoinStream, size: int, came: tuple[int, int] | None) 
     assert (m.rows_out, m.state_rows) == (len(rows), 0)
     assert (m.left_rows_retired, m.right_rows_retired) == (m.left_rows_in, m.right_rows_in)
     assert came is None or (m.left_rows_in, m.right_rows_in) == came
-    if isinstance(stream._operator, TableLookup):
+    if isinstance(stream._run.operator, TableLookup):
         numbers = [row["id"] for row in rows if row["id"] is not None]
         assert numbers == sorted(numbers), "left rows have moved"
     return [tuple(row.values()) for row in rows]
@@ -276,4 +276,4 @@ def compare(kind: str, seed: int, given: str = "") -> tuple[int, str]:
             assert len(got) == len(wanted) and not differ, (*what, len(got), len(wanted), differ[:3])
             assert first is None or str(found) == first, (*what, "another order")
             first = str(found)
-    return len(got), type(stream._operator).__name__
+    return len(got), type(stream._run.operator).__name__

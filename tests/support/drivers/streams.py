@@ -65,17 +65,17 @@ def check(seed: int, went: Counter[str]) -> None:
         if given:
             assert got == rows, f"{seed}: another order with {threads} threads than with one"
             continue
-        if not isinstance(stream._operator, SlicedJoin):
+        if not isinstance(stream._run.operator, SlicedJoin):
             went["one"] += 1
             return
         first = got
-        went["slices" if stream._operator._alone is None else "up"] += 1
-        went["several"] += stream._operator._workers._given > 2
+        went["slices" if stream._run.operator._alone is None else "up"] += 1
+        went["several"] += stream._run.operator._workers._given > 2
     with ExitStack() as stack:
         stack.enter_context(small_slices(seed))
         stack.enter_context(small_memory(seed))
         stream, got = join(threads=2, memory_limit="3MB", when_full=draw.choice(["raise", "spill"]))
     have = Counter(got)
     assert have == want, f"{seed} within a limit {options}: lost {want - have}, invented {have - want}"
-    if isinstance(stream._operator, SlicedJoin):
-        went["limited" if stream._operator._alone is None else "limited up"] += 1
+    if isinstance(stream._run.operator, SlicedJoin):
+        went["limited" if stream._run.operator._alone is None else "limited up"] += 1

@@ -93,7 +93,7 @@ def _play(
     stream = band_join(inputs[0], inputs[1], **{**case.call(), "threads": threads}, allow_cross=True, **limit)
     table = pa.Table.from_batches(list(outputs(case, iter(stream), stream.schema)), stream.schema)
     _right(case, Run(table, stream.metrics, 0), threads)
-    return stream._operator
+    return stream._run.operator
 
 
 def _right(case: Case, done: Run, threads: int) -> None:
