@@ -227,15 +227,13 @@ def _joined_stream(
     left: Any, right: Any, call: Resolved, out: Any, buckets: int | None, count: int, name: str, backend: str,
     spread: StreamSpread, budget: Budget | None,
 ) -> DataFrame:
-    from ivjoin.spark.state.segments import segmented_join
     from ivjoin.spark.state.stateful import packed_sides, streaming_join
 
     segmented = backend == "transformWithState"
-    build = segmented_join if segmented else streaming_join
     sides = packed_sides(left, right, call.spec, buckets, spread, two_groups=not segmented)
 
     def packed(results: Results | None = None) -> Any:
-        return build(sides, call.spec, buckets, name, results, spread, budget)
+        return streaming_join(sides, call.spec, buckets, name, segmented, results, spread, budget)
 
     joined = packed().mapInArrow(opener(joined_schema(call.spec)), out)
     remember(Joined(joined, call.spec, call.notes, count, buckets is None, spread, packed))

@@ -72,7 +72,7 @@ def cell_function(spec: MultiSpec, plan: HypercubePlan, results: Results) -> Sta
         spec = replace(spec, inputs={a: own.with_late("drop") for a, own in spec.inputs.items()})
 
     def join_cell(key: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: Any) -> Iterator[pd.DataFrame]:
-        start, given = perf_counter_ns(), 0
+        start = perf_counter_ns()
         restored = bool(state.exists)
         if restored:
             op = MultiJoin.restore(expanded(read_state(state.get, meta).payload))
@@ -82,11 +82,7 @@ def cell_function(spec: MultiSpec, plan: HypercubePlan, results: Results) -> Sta
         came = received(tuple(Seen(plan_of(spec.inputs[a]), 0) for a in spec.aliases), frames)
         delay = Delay()
         for batch in delay.counted(_played(op, spec, came), came.arrived):
-            out = results.output(batch)
-            left = perf_counter_ns()
-            yield out
-            given += perf_counter_ns() - left
-        joined = perf_counter_ns()
+            yield results.output(batch)
         payload = compressed(op.snapshot())
         state.update((FORMAT, meta, new_token(), payload))
         m = op.metrics
@@ -94,8 +90,7 @@ def cell_function(spec: MultiSpec, plan: HypercubePlan, results: Results) -> Sta
             raise late_rows(m.late_rows - before[-1])
         counts = [after - was for after, was in zip(_growing(m), before, strict=True)]
         counts += [m.state_rows, m.state_bytes, len(payload), int(restored), *delay.counts]
-        took = (read - start, joined - read - given, perf_counter_ns() - joined)
-        yield results.counts(",".join(str(n) for n in (*counts, *(ns // 1000 for ns in took))))
+        yield results.counts(",".join(str(n) for n in (*counts, *delay.stages(start, read))))
 
     return join_cell
 
