@@ -31,7 +31,6 @@ from ivjoin.spark.rows.metrics import observed, observed_name
 from ivjoin.spark.rows.pack import Seen, unpacked, whole
 from ivjoin.spark.rows.results import DELAYS, RESULT_SCHEMA, Delay, Results, late_rows, opener
 from ivjoin.spark.runtime.environment import arrow_batch_rows
-from ivjoin.spark.runtime.workers import own_workers
 from ivjoin.spark.spread.cells import packed_for_cells
 from ivjoin.spark.spread.spec import FREE
 from ivjoin.spark.state.bucket import Arrivals, received
@@ -45,10 +44,9 @@ StateFunction = Callable[[tuple[Any, ...], Iterator[pd.DataFrame], Any], Iterato
 def streamed_in_cells(frames: Mapping[str, Any], spec: MultiSpec, plan: HypercubePlan, out: StructType) -> Any:
     first = next(iter(frames.values()))
     results = Results(arrow_batch_rows(first.sparkSession))
-    with own_workers(first):
-        played = packed_for_cells(frames, spec, plan, ticks=True).groupBy("label").applyInPandasWithState(
-            cell_function(spec, plan, results), RESULT_SCHEMA, STATE_SCHEMA, "append", "NoTimeout"
-        )
+    played = packed_for_cells(frames, spec, plan, ticks=True).groupBy("label").applyInPandasWithState(
+        cell_function(spec, plan, results), RESULT_SCHEMA, STATE_SCHEMA, "append", "NoTimeout"
+    )
     rows = observed(played, observed_name(None), counts_of(spec.aliases))
     return rows.mapInArrow(opener(spec.schema), out)
 

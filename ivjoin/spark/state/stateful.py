@@ -22,7 +22,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -41,7 +40,6 @@ from ivjoin.spark.rows.metrics import MOST_GATHERED, observed
 from ivjoin.spark.rows.pack import PACKED_SCHEMA, packer
 from ivjoin.spark.rows.results import RESULT_SCHEMA, MapStage, Results
 from ivjoin.spark.runtime.environment import arrow_batch_rows
-from ivjoin.spark.runtime.workers import own_workers
 from ivjoin.spark.spread.buckets import bucket_labels, count_in_task
 from ivjoin.spark.state.bucket import Arrivals, Turn, arrivals
 from ivjoin.spark.state.codec import FORMAT, STATE_SCHEMA, BucketState, new_token, note_and_state, read_state, with_note
@@ -197,20 +195,17 @@ def streaming_join(
 
     ``segmented`` chooses the backend of ``segments``, on which one query may have several such joins.
     """
-    # A stage that opens rows after the join needs workers, too.
-    with own_workers(packed) if results is None else nullcontext():
-        if results is None:  # transformWithState passes every frame on at once
-            results = Results(0 if segmented else arrow_batch_rows(packed.sparkSession), late=kept_late(spec))
-        if segmented:
-            from ivjoin.spark.state.segments import SegmentedBucket, check_setup
+    if results is None:  # transformWithState passes every frame on at once
+        results = Results(0 if segmented else arrow_batch_rows(packed.sparkSession), late=kept_late(spec))
+    if segmented:
+        from ivjoin.spark.state.segments import SegmentedBucket, check_setup
 
-            check_setup(packed.sparkSession)
-            played = packed.groupBy("label").transformWithStateInPandas(
-                SegmentedBucket(spec, buckets, results, spread, budget), RESULT_SCHEMA, "append", "None"
-            )
-        else:
-            played = packed.groupBy("label", "part").applyInPandasWithState(
-                BucketFunction(spec, buckets, results, spread, budget), RESULT_SCHEMA, STATE_SCHEMA, "append",
-                "NoTimeout",
-            )
+        check_setup(packed.sparkSession)
+        played = packed.groupBy("label").transformWithStateInPandas(
+            SegmentedBucket(spec, buckets, results, spread, budget), RESULT_SCHEMA, "append", "None"
+        )
+    else:
+        played = packed.groupBy("label", "part").applyInPandasWithState(
+            BucketFunction(spec, buckets, results, spread, budget), RESULT_SCHEMA, STATE_SCHEMA, "append", "NoTimeout"
+        )
     return observed(played, name, by_bucket=(buckets or 0) <= MOST_GATHERED)
