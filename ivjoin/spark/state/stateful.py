@@ -23,7 +23,6 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import pandas as pd
@@ -85,10 +84,9 @@ class _TwoGroups:
 class BucketFunction(BucketJoin):
     """The function that Spark calls for each group. The key is a label, and null or a number."""
 
-    @cached_property
-    def _begun(self) -> dict[int, _TwoGroups]:
-        """The data between the two calls of a bucket."""
-        return {}
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self._begun: dict[int, _TwoGroups] = {}  # data between the two calls of a bucket
 
     def __call__(self, key: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: Any) -> Iterator[pd.DataFrame]:
         label = int(key[0])
