@@ -89,6 +89,12 @@ NEW_YORK = "America/New_York"
     ("timestampdiff(HOUR, a.t, TIMESTAMP_NTZ '2024-03-10 05:30:00')", 2),
     ("timestampdiff(MINUTE, TIMESTAMP_NTZ '2024-11-03 00:30:00', TIMESTAMP_NTZ '2024-11-03 02:30:00')", 120),
     ("months_between(a.t, TIMESTAMP_NTZ '2024-02-01 00:00:00', FALSE)", 1.2936827956989247),
+    ("from_utc_timestamp(a.t, 'America/New_York')", T(2024, 3, 9, 22, 30)),
+    ("from_utc_timestamp(TIMESTAMP_NTZ '2024-03-09 17:30:00', 'Asia/Seoul')", T(2024, 3, 10, 3, 30)),
+    ("from_utc_timestamp(TIMESTAMP_NTZ '2024-03-10 01:30:00', 'Europe/Berlin')", T(2024, 3, 10, 3, 30)),
+    ("to_utc_timestamp(TIMESTAMP_NTZ '2024-03-09 21:30:00', 'America/New_York')", T(2024, 3, 10, 3, 30)),
+    ("to_utc_timestamp(TIMESTAMP_NTZ '2024-03-10 04:30:00', '+03:00')", T(2024, 3, 10, 0, 30)),
+    ("to_utc_timestamp(TIMESTAMP_NTZ '2024-03-30 23:30:00', 'Europe/Berlin')", T(2024, 3, 30, 21, 30)),
 ])  # fmt: skip
 def test_a_time_that_the_clocks_skip_moves_forward_as_in_spark(expression: str, expected: Any) -> None:
     """Spark 4.3 casts times without a zone to TIMESTAMP for these functions."""
@@ -100,6 +106,8 @@ def test_a_time_that_the_clocks_skip_moves_forward_as_in_spark(expression: str, 
 @pytest.mark.parametrize("condition", [
     "timestampdiff(MINUTE, l.t, r.t) BETWEEN 0 AND 30", "timestampdiff(HOUR, l.t, r.t) = 1",
     "date_format(l.t, 'MM-dd HH:mm') = date_format(r.t, 'MM-dd HH:mm')",
+    "from_utc_timestamp(l.t, 'Asia/Seoul') BETWEEN r.t AND r.t + INTERVAL 13 HOURS",
+    "to_utc_timestamp(r.t, 'America/New_York') <= l.t + INTERVAL 4 HOURS",
 ])  # fmt: skip
 @pytest.mark.parametrize("start", [T(2024, 3, 10), T(2024, 11, 3)])
 def test_eviction_keeps_the_matches_of_skipped_and_repeated_times(condition: str, start: dt.datetime) -> None:

@@ -150,26 +150,26 @@ _MOST_DAYS = 50_000_000  # with the greatest nanoseconds, the sum is far from th
 
 
 def _shifted(to: Callable[[Node, str, str], Node]) -> Callable[[list[Node], str], Node]:
+    """Shift an instant between UTC's clock and a zone's. Spark takes a time without a zone as an instant of its own."""
     def make_(args: list[Node], zone: str) -> Node:
         name = constant_text(args[1], "the zone of from_utc_timestamp and to_utc_timestamp")
         zone_named(name)
-        x = args[0] if args[0].type.kind == "timestamp" else build.cast(args[0], timestamp("us", zone), zone)
-        return to(x, name, x.type.unit)
+        given = args[0].type
+        local = given.kind == "timestamp" and given.tz is None
+        unit = given.unit if given.kind == "timestamp" else "us"
+        instant = args[0] if given.tz else build.cast(args[0], timestamp(unit, zone), zone)
+        made = build.cast(to(instant, name, unit), timestamp(unit, instant.type.tz), "UTC")
+        return build.cast(made, timestamp(unit), zone) if local else made
 
     return make_
 
 
-def _from_utc(x: Node, zone: str, unit: str) -> Node:
-    """Return the local time in a zone of a time in UTC. An instant counts as UTC's clock, as in Spark."""
-    instant = build.cast(x, timestamp(unit, "UTC"), "UTC")
-    local = build.cast(instant, timestamp(unit), zone)
-    return local if x.type.tz is None else build.cast(local, timestamp(unit, x.type.tz), "UTC")
+def _from_utc(instant: Node, zone: str, unit: str) -> Node:
+    return build.cast(instant, timestamp(unit), zone)
 
 
-def _to_utc(x: Node, zone: str, unit: str) -> Node:
-    local = build.cast(x, timestamp(unit), "UTC")
-    instant = build.cast(local, timestamp(unit, zone), zone)
-    return build.cast(instant, timestamp(unit, x.type.tz), "UTC")
+def _to_utc(instant: Node, zone: str, unit: str) -> Node:
+    return build.cast(build.cast(instant, timestamp(unit), "UTC"), timestamp(unit, zone), zone)
 
 
 def _epoch(args: list[Node], zone: str) -> Node:

@@ -127,14 +127,11 @@ def _of_a_joined_stream(frame: DataFrame) -> str:
 def _streaming(spec: JoinSpec, notes: Sequence[Warning], buckets: int, spread: StreamSpread) -> list[str]:
     plan = plan_of(spec)
     keys = key_sql(plan)
+    lines: list[str] = []
     if spread.plans is not None:
-        lines = str(live_plans(spread.plans)).splitlines()
+        lines = [f"  {line}" for line in str(live_plans(spread.plans)).splitlines()]
         how = f"in {buckets} buckets, by plans that follow the stream, kept in {spread.plans.folder!r}"
-        return [
-            f"streaming: rows {how}; late rows: {spec.on_late}", _PINNED, *(f"  {line}" for line in lines),
-            *_pruning(spec, notes),
-        ]
-    if keys:
+    elif keys:
         how = f"hashed to {buckets} buckets by {len(keys)} key{'s' if len(keys) > 1 else ''}"
         how += f", those of {len(spread.hot)} hot keys by {spread.slices}" if spread.slices else ""
         how += f", hot ones too, since {spread.why}" if spread.hot and spread.why else ""
@@ -143,7 +140,7 @@ def _streaming(spec: JoinSpec, notes: Sequence[Warning], buckets: int, spread: S
         how = f"in {buckets} buckets, by {spread.slices}"
     else:
         how = f"in one bucket, since {why_undivided(plan)} ({spread.why}): one task joins all rows"
-    return [f"streaming: rows {how}; late rows: {spec.on_late}", _PINNED, *_pruning(spec, notes)]
+    return [f"streaming: rows {how}; late rows: {spec.on_late}", _PINNED, *lines, *_pruning(spec, notes)]
 
 
 def _pruning(spec: JoinSpec, notes: Sequence[Warning]) -> list[str]:

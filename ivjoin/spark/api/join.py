@@ -188,18 +188,17 @@ def joined_frames(
         raise IvjoinError(f"name is a {type(name).__name__}; expected text (an Observation is for static frames)")
     if not (name is None or isinstance(name, str) or hasattr(type(name), "get")):
         raise IvjoinError(f"name is a {type(name).__name__}; expected a pyspark.sql.Observation, or text")
+    kernels_early(left)
     if with_table:
         from ivjoin.spark.spread.static import table_join
 
         count = stream_count(buckets, call.settings.partitions)
         joined = table_join(left, right, call.spec, of_tables, count, budget)
-        kernels_early(left)
     elif not streaming:
         from ivjoin.spark.spread.spreading import spread_of
         from ivjoin.spark.spread.static import static_join
 
         observation = None if isinstance(name, str) else name
-        kernels_early(left)
         spread = spread_of(left, right, call.spec, call.settings, buckets, routing)
         joined = static_join(left, right, call.spec, of_tables, spread, observation, budget)
     else:
@@ -210,7 +209,6 @@ def joined_frames(
                 refuse_second_state(frame, side)
         count = stream_count(buckets, call.settings.partitions)
         spread_out = stream_spread(call.spec, buckets, routing, hot_keys, routing_dir)
-        kernels_early(left)
         joined = _joined_stream(
             left, right, call, out, buckets, count, observed_name(name), backend, spread_out, budget
         )
@@ -227,15 +225,13 @@ def _joined_stream(
     left: Any, right: Any, call: Resolved, out: Any, buckets: int | None, count: int, name: str, backend: str,
     spread: StreamSpread, budget: Budget | None,
 ) -> DataFrame:
-    from ivjoin.spark.state.segments import segmented_join
     from ivjoin.spark.state.stateful import packed_sides, streaming_join
 
     segmented = backend == "transformWithState"
-    build = segmented_join if segmented else streaming_join
     sides = packed_sides(left, right, call.spec, buckets, spread, two_groups=not segmented)
 
     def packed(results: Results | None = None) -> Any:
-        return build(sides, call.spec, buckets, name, results, spread, budget)
+        return streaming_join(sides, call.spec, buckets, name, segmented, results, spread, budget)
 
     joined = packed().mapInArrow(opener(joined_schema(call.spec)), out)
     remember(Joined(joined, call.spec, call.notes, count, buckets is None, spread, packed))

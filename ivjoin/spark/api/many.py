@@ -25,7 +25,7 @@ from ivjoin.spark.rows.arrow import as_spark_sql
 from ivjoin.spark.runtime.environment import settings_of
 from ivjoin.spark.runtime.eventtime import delays, watermarks_of, with_watermarks, without_watermark
 from ivjoin.spark.runtime.workers import kernels_early
-from ivjoin.spark.spread.sampling import are_small, estimated_bytes, sound_bytes
+from ivjoin.spark.spread.sampling import are_small, sound_bytes
 from ivjoin.stream.sources.columns import places_of
 
 if TYPE_CHECKING:
@@ -123,13 +123,13 @@ def multi_join(
         frames = {a: frame.select(*map(quoted_name, spec.schemas[a].names)) for a, frame in frames.items()}
     if spec.condition is not None and not settings.ansi and (note := ansi_note(spec.condition)):
         warn_caller(AnsiWarning(note))
-    rows = dict.fromkeys(frames, 1.0) if streaming else _sizes(frames)
-    free = workers is None and scheme == "auto" and not streaming
+    sizes = {alias: None if streaming else sound_bytes(frame) for alias, frame in frames.items()}
+    free = workers is None and scheme == "auto"
     default = _CELLS if streaming else settings.partitions
-    small = free and are_small(list(frames.values()), [sound_bytes(frame) for frame in frames.values()])
+    small = free and are_small(list(frames.values()), list(sizes.values()))
     most = 1 if small else default if workers is None else workers
     _refuse_unhashed(spec)
-    plan = cube(spec, worker_count(most), rows, scheme, skewed_names(spec, skewed))
+    plan = cube(spec, worker_count(most), _multiples(sizes), scheme, skewed_names(spec, skewed))
     out = StructType([
         StructField(f"{a}_{f.name}", f.dataType, True, without_watermark(f.metadata))
         for a, frame in frames.items() for f in frame.schema
@@ -186,8 +186,7 @@ def _refuse_collated(spec: MultiSpec, frames: Mapping[str, Any]) -> None:
                 refuse_collation(f, alias, "multi_join")
 
 
-def _sizes(frames: Mapping[str, Any]) -> dict[str, float]:
-    """Return the frames' estimated sizes as multiples of the least; all equal without an estimate."""
-    sizes = {alias: estimated_bytes(frame) or 0.0 for alias, frame in frames.items()}
-    least = min(sizes.values())
-    return {a: s / least for a, s in sizes.items()} if least else dict.fromkeys(frames, 1.0)
+def _multiples(sizes: Mapping[str, float | None]) -> dict[str, float]:
+    """Return sizes as multiples of the least; all equal if one is not known."""
+    least = min(size or 0.0 for size in sizes.values())
+    return {a: (size or 0.0) / least if least else 1.0 for a, size in sizes.items()}

@@ -16,6 +16,7 @@ from ivjoin.operator.memory.budget import Budget, Shed, Spill, WhenFull, budget_
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import SIDES, JoinSpec
+from ivjoin.spark.rows.arrow import retyped
 from ivjoin.spark.rows.late import KEEP, REASON
 from ivjoin.spark.runtime.catalyst import analyzed, kind_of, walk
 from ivjoin.spark.runtime.environment import is_connect
@@ -51,22 +52,11 @@ def _arrow_type(kind: DataType, timezone: str) -> pa.DataType:
 
     if "timezone" in signature(to_arrow_type).parameters:
         return to_arrow_type(kind, timezone=timezone)
-    return _in_zone(to_arrow_type(kind), timezone)  # before PySpark 4.2, instants are in UTC
 
+    def in_zone(t: pa.DataType) -> pa.DataType:
+        return pa.timestamp(t.unit, timezone) if pa.types.is_timestamp(t) and t.tz is not None else t
 
-def _in_zone(t: pa.DataType, timezone: str) -> pa.DataType:
-    def field(f: pa.Field) -> pa.Field:
-        return f.with_type(_in_zone(f.type, timezone))
-
-    if pa.types.is_timestamp(t) and t.tz is not None:
-        return pa.timestamp(t.unit, timezone)
-    if pa.types.is_list(t):
-        return pa.list_(field(t.value_field))
-    if pa.types.is_map(t):
-        return pa.map_(field(t.key_field), field(t.item_field))
-    if pa.types.is_struct(t):
-        return pa.struct([field(f) for f in t])
-    return t
+    return retyped(to_arrow_type(kind), in_zone)  # before PySpark 4.2, instants are in UTC
 
 
 def spark_type(t: pa.DataType) -> DataType:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
 
@@ -18,7 +18,7 @@ from ivjoin.plan.join_plan import JoinPlan
 
 __all__ = [
     "as_spark_sql", "hash_sql", "hashable", "in_order", "in_places",
-    "key_sql", "place", "type_name", "union", "widens",
+    "key_sql", "place", "retyped", "type_name", "union", "widens",
 ]  # fmt: skip
 
 _INTS = {8: "TINYINT", 16: "SMALLINT", 32: "INT", 64: "BIGINT"}
@@ -37,6 +37,21 @@ def in_places(frame: Any) -> Any:
 
 def union(frames: Sequence[Any]) -> Any:
     return reduce(lambda a, b: a.union(b), frames)
+
+
+def retyped(t: pa.DataType, change: Callable[[pa.DataType], pa.DataType], element: str = "") -> pa.DataType:
+    """Return a type with its innermost types changed. ``element`` is a new name for the elements of lists."""
+
+    def field(f: pa.Field, name: str = "") -> pa.Field:
+        return f.with_name(name or f.name).with_type(retyped(f.type, change, element))
+
+    if pa.types.is_list(t):
+        return pa.list_(field(t.value_field, element))
+    if pa.types.is_map(t):
+        return pa.map_(field(t.key_field), field(t.item_field))
+    if pa.types.is_struct(t):
+        return pa.struct([field(f) for f in t])
+    return change(t)
 
 
 def hashable(schema: Any) -> list[int]:

@@ -91,7 +91,7 @@ def metrics(
     - ``state_rows``, ``state_bytes`` (memory) and ``bytes_written`` (state that Spark received) at its end.
     - ``restored``: buckets whose operator was restored from state. ``caught_up``: buckets whose operator replayed
       some turns of other workers.
-    - ``read_us``, ``join_us`` and ``write_us``: microseconds inside the operator.
+    - ``read_us``, ``join_us`` and ``write_us``: microseconds of reading the state, joining, and writing rows and state.
     - ``production_delay_us``: microseconds from the arrival of the later row of a pair in a map task to its output, on
       average. ``peak_production_delay_us`` is an upper bound for all rows. Both are zero without output.
     - ``buckets``: for each bucket that took part its number as ``bucket``, ``left_rows_in``, ``right_rows_in``,

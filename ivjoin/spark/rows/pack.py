@@ -16,7 +16,7 @@ rows arrived. Each task with rows sends a tick to every bucket, because a bucket
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,13 +32,13 @@ from ivjoin.plan.cache import plan_of
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import JoinSpec
 from ivjoin.spark.rows.results import Arrived, MapStage
+from ivjoin.spark.spread.buckets import second_key
 
 __all__ = [
-    "PACKED_IN_TWO", "PACKED_SCHEMA", "Route", "Seen", "Way", "fitted", "hashed_matches", "in_two", "packer", "parts",
-    "unpacked", "whole",
+    "PACKED_SCHEMA", "Route", "Seen", "Way", "fitted", "hashed_matches", "packer", "parts", "unpacked", "whole",
 ]  # fmt: skip
 
-_Packed = tuple[int, int, bytes | None, bytes | None]
+_Packed = tuple[int, int, bytes | None, bytes | None, int | None]
 # From rows and their hashes to one row for each copy, with its added columns, and the buckets of the copies.
 Way = Callable[[pa.RecordBatch, np.ndarray], tuple[pa.RecordBatch, np.ndarray]]
 # Makes the ``Way`` of a side, once in each task. If it has an attribute ``heard``, its value goes to the first bucket.
@@ -46,12 +46,13 @@ Route = Callable[[int], Way | None]
 
 PACKED_SCHEMA = StructType([  # not as text, which Spark would parse for each stage
     StructField("label", IntegerType()), StructField("side", ByteType()), StructField("rows", BinaryType()),
-    StructField("seen", BinaryType()),
+    # Of buckets with two groups, ``part`` is null in rows and ticks, which go to the first group, and the name of the
+    # second group in the rows that call it.
+    StructField("seen", BinaryType()), StructField("part", IntegerType()),
 ])  # fmt: skip
-_ARROW = pa.schema([("label", pa.int32()), ("side", pa.int8()), ("rows", pa.binary()), ("seen", pa.binary())])
-# For buckets with two groups. ``part`` is null in rows and ticks, which go to the first group. The second group has its
-# own rows, where ``part`` is its name.
-PACKED_IN_TWO = StructType([*PACKED_SCHEMA.fields, StructField("part", IntegerType())])
+_ARROW = pa.schema([
+    ("label", pa.int32()), ("side", pa.int8()), ("rows", pa.binary()), ("seen", pa.binary()), ("part", pa.int32()),
+])  # fmt: skip
 # Arrow bytes that a task gathers before it packs them. Large packed rows are cheap for the next stages, but a task must
 # not grow.
 _FLUSH_BYTES = 32 << 20
@@ -107,12 +108,13 @@ def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 def packer(
     spec: JoinSpec, side: int, labels: Sequence[int], tag: int | None = None, route: Route | None = None,
-    ticks: bool = True,
+    ticks: bool = True, two_groups: bool = False,
 ) -> MapStage:
     """Return the function of a map task, whose input has a hash first, and then the side's columns.
 
     A row goes to the bucket whose number is the hash modulo the number of buckets. With a ``route``, each row has a
     copy for each of its cells. ``tag`` replaces the number of the side in the packed rows. Static frames need no ticks.
+    With ``two_groups``, each task with rows also calls the second groups of all buckets.
     """
     mark = side if tag is None else tag
 
@@ -136,10 +138,12 @@ def packer(
         if pieces:
             yield from _packed(pieces, schema, mark, labels, way)
         if arrived.rows:
-            sent: list[_Packed] = [(label, mark, None, seen.text(arrived)) for label in labels]
+            sent: list[_Packed] = [(label, mark, None, seen.text(arrived), None) for label in labels]
             heard = getattr(way, "heard", None)
             if heard is not None:
-                sent[0] = labels[0], mark, None, seen.text(arrived, heard)
+                sent[0] = labels[0], mark, None, seen.text(arrived, heard), None
+            if two_groups:
+                sent += [(label, mark, None, None, second_key(label)) for label in labels]
             yield _rows(sent)
 
     return pack
@@ -156,7 +160,7 @@ def _packed(
     else:
         batch, buckets = way(batch, hashes)
     if len(labels) == 1:
-        yield _rows([(labels[0], side, batch.serialize().to_pybytes(), None)])
+        yield _rows([(labels[0], side, batch.serialize().to_pybytes(), None, None)])
         return
     small = buckets.astype(np.uint16 if len(labels) <= 1 << 16 else np.int32)
     order = np.argsort(small, kind="stable")
@@ -167,7 +171,7 @@ def _packed(
     for bucket in map(int, np.flatnonzero(counts)):
         n = int(counts[bucket])
         part = grouped.slice(int(ends[bucket]) - n, n)
-        out.append((labels[bucket], side, part.serialize().to_pybytes(), None))
+        out.append((labels[bucket], side, part.serialize().to_pybytes(), None, None))
     if out:
         yield _rows(out)
 
@@ -200,30 +204,6 @@ def _rows(rows: list[_Packed]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(
         [pa.array(column, f.type) for column, f in zip(zip(*rows, strict=True), _ARROW, strict=True)], schema=_ARROW
     )
-
-
-def in_two(pack: MapStage, seconds: Mapping[int, int]) -> MapStage:
-    """Adapt ``pack`` to buckets with two groups (``PACKED_IN_TWO``): each task with rows also calls all second groups.
-
-    ``seconds`` maps each label to the name of the second group.
-    """
-    schema = _ARROW.append(pa.field("part", pa.int32()))
-    called = pa.RecordBatch.from_arrays(
-        [pa.array(seconds.keys(), pa.int32()), pa.array([0] * len(seconds), pa.int8()),
-         pa.nulls(len(seconds), pa.binary()), pa.nulls(len(seconds), pa.binary()),
-         pa.array(seconds.values(), pa.int32())],
-        schema=schema,
-    )  # fmt: skip
-
-    def pack_in_two(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        some = False
-        for batch in pack(batches):
-            some = True
-            yield pa.RecordBatch.from_arrays([*batch.columns, pa.nulls(batch.num_rows, pa.int32())], schema=schema)
-        if some:
-            yield called
-
-    return pack_in_two
 
 
 def parts(

@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -68,15 +69,21 @@ class Arrived:
 
 @dataclass(slots=True)
 class Delay:
-    """The delays of the output of one turn, in microseconds."""
+    """The delays of the output of one turn, in microseconds, and the time of its join."""
 
+    joining: int = 0  # nanoseconds inside the join, without those of its consumer
     rows_out: int = 0
     total: int = 0  # over the output rows; each pair is assumed to arrive with the micro-batch's average row
     peak: int = 0  # from the first row of the micro-batch to the last output row; an upper bound for each pair
 
     def counted(self, out: Iterator[pa.RecordBatch], came: Arrived) -> Iterator[pa.RecordBatch]:
         """Yield the output, and count each batch after it has been consumed."""
-        for batch in out:
+        while True:
+            begin = perf_counter_ns()
+            batch = next(out, None)
+            self.joining += perf_counter_ns() - begin
+            if batch is None:
+                return
             yield batch
             self.rows_out += batch.num_rows
             if came.rows and batch.num_rows:
@@ -87,6 +94,11 @@ class Delay:
     @property
     def counts(self) -> tuple[int, int]:
         return self.total, self.peak
+
+    def stages(self, start: int, read: int) -> tuple[int, int, int]:
+        """Return the microseconds of reading, joining and writing, given when a turn began and had read its state."""
+        writing = perf_counter_ns() - read - self.joining
+        return (read - start) // 1000, self.joining // 1000, writing // 1000
 
 
 MapStage = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -113,7 +125,6 @@ class Results:
 
     def __init__(self, most_rows: int, flush_bytes: int | None = None, late: LateRows | None = None) -> None:
         self.late = late
-        self.sink_ns = 0  # that the last turn spent on writing its rows, not on joining them
         self._most_rows = most_rows
         self._flush = flush_bytes or min(max(_FLUSH_BYTES, most_rows << 10), _MOST_FLUSH_BYTES)
         self._unflushed = 0

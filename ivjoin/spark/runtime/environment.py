@@ -9,10 +9,8 @@ import subprocess
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from ivjoin.errors import IvjoinError, MissingPackageError
@@ -21,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __all__ = [
-    "CHECKPOINT_FILES", "Settings", "SparkSetupError", "arrow_batch_rows", "check_java", "is_connect",
+    "CHECKPOINT_FILES", "Settings", "SparkSetupError", "arrow_batch_rows", "check_java", "cores_of", "is_connect",
     "require_packages", "session", "settings_of",
 ]
 
@@ -83,6 +81,11 @@ def arrow_batch_rows(spark: Any) -> int:
 def is_connect(frame: Any) -> bool:
     """Return whether a DataFrame belongs to Spark Connect, without importing Connect (it needs grpcio)."""
     return type(frame).__module__.startswith("pyspark.sql.connect")
+
+
+def cores_of(frame: Any) -> int:
+    """Return the number of cores of a DataFrame's cluster; 4 over Connect, where it is not available."""
+    return 4 if is_connect(frame) else int(frame.sparkSession.sparkContext.defaultParallelism)
 
 
 _INSTALL = (
@@ -168,7 +171,6 @@ def session(
     for key, setting in {**{k: v for k, v in unless_said.items() if k not in common}, **ours, **given}.items():
         if setting is not None:
             builder = builder.config(key, str(setting))
-    Thread(target=_prepare, name="ivjoin-early", daemon=True).start()
     spark = builder.getOrCreate()
     if local and CHECKPOINT_FILES not in given:
         _write_checkpoints_directly(spark)
@@ -201,13 +203,3 @@ def _write_checkpoints_directly(spark: SparkSession) -> None:
             spark.sparkContext._jvm.java.lang.Class.forName(name)
             spark.conf.set(CHECKPOINT_FILES, name)
             return
-
-
-def _prepare() -> None:
-    with suppress(OSError):  # a worker that needs the kernels compiles them
-        from ivjoin.shj.kernels import everything
-
-        everything.begin()
-    with suppress(ImportError):  # the join itself reports it
-        for name in ("api.join", "state.stateful", "sink.sink"):
-            import_module(f"ivjoin.spark.{name}")

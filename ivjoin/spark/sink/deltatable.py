@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from ivjoin.errors import IvjoinError, MissingPackageError, UnsupportedError
+from ivjoin.spark.rows.arrow import retyped
 from ivjoin.spark.sink.layout import Layout, partition_of, unique
 from ivjoin.spark.sink.parts import Part
 from ivjoin.spark.sink.publishing import inline_rows
@@ -33,19 +34,11 @@ _OTHERWISE = re.compile(r"%[0-9A-Fa-f]{2}|[\\\x00-\x1f\x7f]")
 
 def delta_schema(schema: pa.Schema) -> pa.Schema:
     """Return the schema in Delta's types: times in UTC and microseconds."""
-    return pa.schema([_delta_field(f) for f in schema], schema.metadata)
+    return pa.schema([f.with_type(retyped(f.type, _delta_type, "element")) for f in schema], schema.metadata)
 
 
 def _delta_type(t: pa.DataType) -> pa.DataType:
-    if pa.types.is_timestamp(t):
-        return pa.timestamp("us", "UTC" if t.tz else None)
-    if pa.types.is_struct(t):
-        return pa.struct([_delta_field(t.field(i)) for i in range(t.num_fields)])
-    if pa.types.is_list(t):
-        return pa.list_(_delta_field(t.value_field.with_name("element")))
-    if pa.types.is_map(t):
-        return pa.map_(_delta_field(t.key_field), _delta_field(t.item_field))
-    return t
+    return pa.timestamp("us", "UTC" if t.tz else None) if pa.types.is_timestamp(t) else t
 
 
 def _is_of_delta(t: pa.DataType) -> bool:
@@ -60,10 +53,6 @@ def _is_of_delta(t: pa.DataType) -> bool:
     whole = kinds.is_signed_integer(t) or kinds.is_boolean(t) or kinds.is_date32(t) or kinds.is_timestamp(t)
     real = kinds.is_float32(t) or kinds.is_float64(t) or kinds.is_decimal128(t)
     return whole or real or kinds.is_string(t) or kinds.is_binary(t) or kinds.is_null(t)
-
-
-def _delta_field(f: pa.Field) -> pa.Field:
-    return f.with_type(_delta_type(f.type))
 
 
 class DeltaFolder:

@@ -12,7 +12,6 @@ Spark only moves one line for each turn, or at most ``inline_bytes`` bytes of ro
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
@@ -89,32 +88,13 @@ class WrittenResults(Results):
         self._layout, self._late_layout = layout, late_layout
 
     def frames(self, batches: Iterator[pa.RecordBatch], label: int) -> Iterator[pd.DataFrame]:
-        clock = _Clock()
-        begin = time.perf_counter_ns()
-        parts = [written(self._layout, clock.over(self.with_late(batches)), str(label))]
+        parts = [written(self._layout, self.with_late(batches), str(label))]
         if self.late is not None and self._late_layout is not None:
             late = written(self._late_layout, iter(self.late.taken()), str(label))
             parts.append(None if late is None else replace(late, late=True))
-        self.sink_ns = time.perf_counter_ns() - begin - clock.inside
         for part in parts:
             if part is not None:
                 yield self.packed(part.packed())
-
-
-class _Clock:
-    """Measure the time spent inside an iterator, without the time of its consumer."""
-
-    def __init__(self) -> None:
-        self.inside = 0
-
-    def over(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        while True:
-            begin = time.perf_counter_ns()
-            batch = next(batches, None)
-            self.inside += time.perf_counter_ns() - begin
-            if batch is None:
-                return
-            yield batch
 
 
 def row_writer(layout: Layout) -> MapStage:

@@ -22,7 +22,7 @@ from ivjoin.spark.api.origin import Origin
 from ivjoin.spark.rows.arrow import in_places
 from ivjoin.spark.rows.late import REASON, LateRows, kept_late
 from ivjoin.spark.rows.results import ROWS_COLUMN
-from ivjoin.spark.runtime.environment import is_connect
+from ivjoin.spark.runtime.environment import cores_of, is_connect
 from ivjoin.spark.sink.arguments import checkpoint_of, laid_out, late_layout, trigger_of
 from ivjoin.spark.sink.deltatable import DeltaFolder
 from ivjoin.spark.sink.layout import ROW_GROUP_ROWS, Layout
@@ -39,7 +39,6 @@ __all__ = ["write_stream"]
 # Readers of every kind pass over names that begin like this.
 _STAGING = "_staging"
 _PARTITIONS = "spark.sql.shuffle.partitions"
-_CORES = 4  # if their number is not available
 _COMPACT_INTERVAL = "spark.sql.streaming.fileSink.log.compactInterval"
 
 
@@ -178,8 +177,7 @@ def _state_partitions(spark: Any, origin: Origin | None) -> Iterator[None]:
         return
     number = min(origin.joined.buckets, most)
     if origin.joined.free:
-        cores = _CORES if is_connect(origin.joined.frame) else spark.sparkContext.defaultParallelism
-        number = state_partitions(most, cores)
+        number = state_partitions(most, cores_of(origin.joined.frame))
     spark.conf.set(_PARTITIONS, str(number))
     try:
         yield

@@ -17,8 +17,7 @@ from ivjoin.spark.runtime.catalyst import walk
 from ivjoin.spark.runtime.environment import is_connect
 
 __all__ = [
-    "SMALL", "Sampled", "are_small", "estimated_bytes", "hash_of_row", "looked_at", "looked_schema", "samples",
-    "sound_bytes",
+    "SMALL", "Sampled", "are_small", "hash_of_row", "looked_at", "looked_schema", "samples", "sound_bytes",
 ]  # fmt: skip
 
 # Average bytes of an input that one task can read and join in less time than a shuffle of them takes.
@@ -32,16 +31,18 @@ _KNOWN = frozenset({
 _FILES = 64  # the most files that one task may read, one after the other
 
 
-def estimated_bytes(frame: Any) -> float | None:
-    """Return Spark's estimate; None over Connect, or if the optimizer raises an error (the query then reports it)."""
-    plan = _optimized(frame)
-    return None if plan is None else float(str(plan.stats().sizeInBytes()))
-
-
 def sound_bytes(frame: Any) -> float | None:
-    """Return an estimate from the sizes of files or local rows; None if an operator could return many more rows."""
-    plan = _optimized(frame)
-    if plan is None or not all(str(node.nodeName()) in _KNOWN for node in walk(plan)):
+    """Return an estimate from the sizes of files or local rows; None if an operator could return many more rows.
+
+    Also None over Connect, and if the optimizer raises an error, which the query then reports.
+    """
+    if is_connect(frame):
+        return None
+    try:
+        plan = frame._jdf.queryExecution().optimizedPlan()
+    except PySparkException:
+        return None
+    if not all(str(node.nodeName()) in _KNOWN for node in walk(plan)):
         return None
     return float(str(plan.stats().sizeInBytes()))
 
@@ -51,15 +52,6 @@ def are_small(frames: Sequence[Any], sizes: Sequence[float | None]) -> bool:
     if None in sizes or sum(size or 0 for size in sizes) > SMALL * len(sizes):
         return False
     return sum(len(frame._jdf.inputFiles()) for frame in frames) <= _FILES
-
-
-def _optimized(frame: Any) -> Any:
-    if is_connect(frame):
-        return None
-    try:
-        return frame._jdf.queryExecution().optimizedPlan()
-    except PySparkException:
-        return None
 
 
 SAMPLE_ROWS = 8_192  # of each side

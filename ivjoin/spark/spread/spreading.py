@@ -21,7 +21,7 @@ from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import SIDES, JoinSpec
 from ivjoin.spark.rows.arrow import key_sql
 from ivjoin.spark.rows.pack import Route, Way
-from ivjoin.spark.runtime.environment import Settings, is_connect
+from ivjoin.spark.runtime.environment import Settings, cores_of
 from ivjoin.spark.spread.buckets import checked_count, with_cells
 from ivjoin.spark.spread.sampling import Sampled, are_small, looked_at, looked_schema, samples, sound_bytes
 
@@ -32,7 +32,6 @@ __all__ = ["Spread", "plan_in_task", "router", "spread_of", "why_undivided"]
 
 _TASK_ROWS = 50_000  # the least rows of both frames for each task
 _WORTH = 1.25  # rows are routed if hashing gives the fullest task this many times the load
-_CORES = 8  # if their number is not available
 
 
 @dataclass(frozen=True)
@@ -76,8 +75,7 @@ def spread_of(
             return hashed(f"the {SIDES[s]} frame has no rows")
     workers = tasks
     if buckets is None:
-        cores = _CORES if is_connect(left) else int(left.sparkSession.sparkContext.defaultParallelism)
-        workers = min(tasks, max(cores, sum(rows for _, rows in drawn) // _TASK_ROWS))
+        workers = min(tasks, max(cores_of(left), sum(rows for _, rows in drawn) // _TASK_ROWS))
     if workers == 1:
         return hashed("there is one task")
     made = _planned(drawn, spec, workers, routing)

@@ -8,10 +8,10 @@ neither on the order of rows nor on the order of tasks within a micro-batch.
 from __future__ import annotations
 
 import json
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from time import perf_counter_ns
 from typing import Any
 
 import pandas as pd
@@ -144,24 +144,19 @@ class Turn:
     before: dict[str, int] = field(default_factory=dict)
     restored: bool = False
     caught_up: int = 0  # turns of other workers that this worker replayed from the log
-    marks: list[int] = field(default_factory=lambda: [time.perf_counter_ns()])
+    start: int = field(default_factory=perf_counter_ns)
+    read: int = 0  # when the operator had the state of the turn before
     delay: Delay = field(default_factory=Delay)
-
-    def mark(self, of_the_next: int = 0) -> None:
-        """Mark the end of a stage (read, join, write). Count ``of_the_next`` nanoseconds of it for the next stage."""
-        self.marks.append(time.perf_counter_ns() - of_the_next)
 
     def counts(self, op: SymmetricHashJoin, bytes_written: int, bucket: int) -> str:
         """Return the counts of the turn as text, which Spark parses. The last value is the number of the bucket."""
-        self.mark()
         after = op.metrics.as_dict()
         counts = {name: after[name] - self.before[name] for name in GROWING}
         counts["rows_out"] = self.delay.rows_out  # the operator may emit rows that this bucket does not own
         counts |= {name: after[name] for name in ("state_rows", "state_bytes")}
         counts |= zip(DELAYS, self.delay.counts, strict=True)
         counts |= {"bytes_written": bytes_written, "restored": int(self.restored), "caught_up": int(self.caught_up > 0)}
-        spans = [b - a for a, b in zip(self.marks, self.marks[1:], strict=False)]
-        counts |= {name: span // 1000 for name, span in zip(COUNTS[-3:], spans, strict=True)}
+        counts |= zip(COUNTS[-3:], self.delay.stages(self.start, self.read), strict=True)
         return ",".join(str(n) for n in (*(counts[name] for name in COUNTS), bucket))
 
 

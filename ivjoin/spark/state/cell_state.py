@@ -31,7 +31,6 @@ from ivjoin.spark.rows.metrics import observed, observed_name
 from ivjoin.spark.rows.pack import Seen, unpacked, whole
 from ivjoin.spark.rows.results import DELAYS, RESULT_SCHEMA, Delay, Results, late_rows, opener
 from ivjoin.spark.runtime.environment import arrow_batch_rows
-from ivjoin.spark.runtime.workers import own_workers
 from ivjoin.spark.spread.cells import packed_for_cells
 from ivjoin.spark.spread.spec import FREE
 from ivjoin.spark.state.bucket import Arrivals, received
@@ -45,10 +44,9 @@ StateFunction = Callable[[tuple[Any, ...], Iterator[pd.DataFrame], Any], Iterato
 def streamed_in_cells(frames: Mapping[str, Any], spec: MultiSpec, plan: HypercubePlan, out: StructType) -> Any:
     first = next(iter(frames.values()))
     results = Results(arrow_batch_rows(first.sparkSession))
-    with own_workers(first):
-        played = packed_for_cells(frames, spec, plan, ticks=True).groupBy("label").applyInPandasWithState(
-            cell_function(spec, plan, results), RESULT_SCHEMA, STATE_SCHEMA, "append", "NoTimeout"
-        )
+    played = packed_for_cells(frames, spec, plan, ticks=True).groupBy("label").applyInPandasWithState(
+        cell_function(spec, plan, results), RESULT_SCHEMA, STATE_SCHEMA, "append", "NoTimeout"
+    )
     rows = observed(played, observed_name(None), counts_of(spec.aliases))
     return rows.mapInArrow(opener(spec.schema), out)
 
@@ -72,7 +70,7 @@ def cell_function(spec: MultiSpec, plan: HypercubePlan, results: Results) -> Sta
         spec = replace(spec, inputs={a: own.with_late("drop") for a, own in spec.inputs.items()})
 
     def join_cell(key: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: Any) -> Iterator[pd.DataFrame]:
-        start, given = perf_counter_ns(), 0
+        start = perf_counter_ns()
         restored = bool(state.exists)
         if restored:
             op = MultiJoin.restore(expanded(read_state(state.get, meta).payload))
@@ -82,11 +80,7 @@ def cell_function(spec: MultiSpec, plan: HypercubePlan, results: Results) -> Sta
         came = received(tuple(Seen(plan_of(spec.inputs[a]), 0) for a in spec.aliases), frames)
         delay = Delay()
         for batch in delay.counted(_played(op, spec, came), came.arrived):
-            out = results.output(batch)
-            left = perf_counter_ns()
-            yield out
-            given += perf_counter_ns() - left
-        joined = perf_counter_ns()
+            yield results.output(batch)
         payload = compressed(op.snapshot())
         state.update((FORMAT, meta, new_token(), payload))
         m = op.metrics
@@ -94,8 +88,7 @@ def cell_function(spec: MultiSpec, plan: HypercubePlan, results: Results) -> Sta
             raise late_rows(m.late_rows - before[-1])
         counts = [after - was for after, was in zip(_growing(m), before, strict=True)]
         counts += [m.state_rows, m.state_bytes, len(payload), int(restored), *delay.counts]
-        took = (read - start, joined - read - given, perf_counter_ns() - joined)
-        yield results.counts(",".join(str(n) for n in (*counts, *(ns // 1000 for ns in took))))
+        yield results.counts(",".join(str(n) for n in (*counts, *delay.stages(start, read))))
 
     return join_cell
 

@@ -12,6 +12,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from time import perf_counter_ns
 from typing import Any, Protocol
 
 import pandas as pd
@@ -143,6 +144,8 @@ def _arrivals_of(spec: JoinSpec, turn: bytes) -> Arrivals:
 
 
 class BucketJoin:
+    """The join of a bucket. A backend derives from it and stores the state."""
+
     def __init__(
         self, spec: JoinSpec, buckets: int | None, results: Results, spread: StreamSpread = UNSPREAD,
         budget: Budget | None = None,
@@ -166,13 +169,16 @@ class BucketJoin:
         name = (self.meta, label)
         op = opened(self.spec, name, state, turn, self._budget)
         turn.before = op.metrics.as_dict()
-        turn.mark()
+        turn.read = perf_counter_ns()
         joined = play(op, self.spec, came, self._owned, late=self._results.late)
         yield from self._results.frames(turn.delay.counted(joined, came.arrived), label)
-        turn.mark(self._results.sink_ns)
         written = state.written(compressed(op.snapshot()) if state.rebased else None)
         keep(name, state.after, op)
         yield self._results.counts(turn.counts(op, written, self._labels.index(label)))
+
+    @property
+    def has_notes(self) -> bool:
+        return self._plans is not None
 
     def plans_in(self, label: int) -> bool:
         return self._plans is not None and label == self._labels[0]

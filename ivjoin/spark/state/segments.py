@@ -12,25 +12,17 @@ Base and log are compressed; ``journal`` describes both. A worker with the opera
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import nullcontext
 from typing import Any
 
 import pandas as pd
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from ivjoin.errors import IvjoinError
-from ivjoin.operator.memory.budget import Budget
-from ivjoin.plan.spec import JoinSpec
-from ivjoin.spark.rows.late import kept_late
-from ivjoin.spark.rows.metrics import MOST_GATHERED, observed
-from ivjoin.spark.rows.results import RESULT_SCHEMA, Results
-from ivjoin.spark.runtime.workers import own_workers
 from ivjoin.spark.state.bucket import Turn, arrivals
 from ivjoin.spark.state.codec import FORMAT, new_token, read_state
 from ivjoin.spark.state.journal import BucketJoin, Log, segment_of
-from ivjoin.spark.state.streamspread import UNSPREAD, StreamSpread
 
-__all__ = ["SegmentedBucket", "segmented_join"]
+__all__ = ["SegmentedBucket", "check_setup"]
 
 # A log shorter than this is not worth a new base: it is quick to replay, and its segments are written only once.
 _SHORT_LOG = 1 << 20
@@ -38,20 +30,8 @@ _HEAD = "format int, meta string, token string, base string, base_size long, log
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
-def segmented_join(
-    packed: Any, spec: JoinSpec, buckets: int | None, name: str, results: Results | None = None,
-    spread: StreamSpread = UNSPREAD, budget: Budget | None = None,
-) -> Any:
-    """Join like ``streaming_join``, with the state in segments. One query may have several such joins."""
-    _check_setup(packed.sparkSession)
-    with own_workers(packed) if results is None else nullcontext():
-        played = packed.groupBy("label").transformWithStateInPandas(
-            SegmentedBucket(spec, buckets, results, spread, budget), RESULT_SCHEMA, "append", "None"
-        )
-    return observed(played, name, by_bucket=(buckets or 0) <= MOST_GATHERED)
-
-
-def _check_setup(spark: Any) -> None:
+def check_setup(spark: Any) -> None:
+    """Refuse a session that cannot run ``transformWithState``."""
     from importlib.util import find_spec
 
     try:
@@ -72,35 +52,26 @@ def _check_setup(spark: Any) -> None:
         )
 
 
-class SegmentedBucket(StatefulProcessor):
+class SegmentedBucket(BucketJoin, StatefulProcessor):
     """Run the operator of a bucket, and store its state as head, base and log."""
-
-    def __init__(
-        self, spec: JoinSpec, buckets: int | None, results: Results | None = None, spread: StreamSpread = UNSPREAD,
-        budget: Budget | None = None,
-    ) -> None:
-        # On this backend PySpark passes every frame on at once.
-        results = results or Results(most_rows=0, late=kept_late(spec))
-        self._join = BucketJoin(spec, buckets, results, spread, budget)
-        self._has_notes = spread.plans is not None
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self.head = handle.getValueState("head", _HEAD)
         self.payload = handle.getValueState("base", "payload binary")
         self.segments = handle.getListState("log", "token string, segment binary")
-        self._note = handle.getValueState("note", "text string") if self._has_notes else None
+        self.stored_note = handle.getValueState("note", "text string") if self.has_notes else None
 
     def handleInputRows(
         self, key: tuple[Any, ...], rows: Iterator[pd.DataFrame], timerValues: Any
     ) -> Iterator[pd.DataFrame]:
         label, turn = int(key[0]), Turn()
-        state = _Stored(self, self._join.meta)
-        came = arrivals(self._join.spec, rows)
+        state = _Stored(self)
+        came = arrivals(self.spec, rows)
         state.receive(None if state.moved or not state.before else segment_of(came, state.room))
-        if self._note is not None and self._join.plans_in(label):
-            said = self._note.get()[0] if self._note.exists() else ""
-            self._note.update((self._join.note(said, came),))
-        yield from self._join.turn(label, came, state, turn)
+        if self.stored_note is not None and self.plans_in(label):
+            said = self.stored_note.get()[0] if self.stored_note.exists() else ""
+            self.stored_note.update((self.note(said, came),))
+        yield from self.turn(label, came, state, turn)
 
     def close(self) -> None:
         pass
@@ -109,14 +80,14 @@ class SegmentedBucket(StatefulProcessor):
 class _Stored:
     """The state of the bucket that a processor handles."""
 
-    def __init__(self, of: SegmentedBucket, meta: str) -> None:
-        self._of, self._meta = of, meta
+    def __init__(self, of: SegmentedBucket) -> None:
+        self._of = of
         self.before, self.after, self.rebased, self.moved = "", new_token(), True, False
         self._base, self._base_size, self._log_size = "", 0, 0
         self._segment: bytes | None = None
         if of.head.exists():
             version, was, token, self._base, self._base_size, self._log_size = of.head.get()
-            found = read_state((version, was, token, b""), meta)
+            found = read_state((version, was, token, b""), of.meta)
             self.before, self.moved = found.token, found.moved
 
     @property
@@ -143,5 +114,5 @@ class _Stored:
             self._of.segments.appendValue((self.after, self._segment))
             size = len(self._segment)
             self._log_size += size
-        self._of.head.update((FORMAT, self._meta, self.after, self._base, self._base_size, self._log_size))
+        self._of.head.update((FORMAT, self._of.meta, self.after, self._base, self._base_size, self._log_size))
         return size

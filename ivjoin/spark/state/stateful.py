@@ -22,7 +22,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -37,11 +36,10 @@ from ivjoin.plan.spec import JoinSpec
 from ivjoin.spark.rows.arrow import hash_sql, in_places, key_sql
 from ivjoin.spark.rows.late import kept_late
 from ivjoin.spark.rows.metrics import MOST_GATHERED, observed
-from ivjoin.spark.rows.pack import PACKED_IN_TWO, PACKED_SCHEMA, in_two, packer
+from ivjoin.spark.rows.pack import PACKED_SCHEMA, packer
 from ivjoin.spark.rows.results import RESULT_SCHEMA, MapStage, Results
 from ivjoin.spark.runtime.environment import arrow_batch_rows
-from ivjoin.spark.runtime.workers import own_workers
-from ivjoin.spark.spread.buckets import bucket_labels, count_in_task, second_key
+from ivjoin.spark.spread.buckets import bucket_labels, count_in_task
 from ivjoin.spark.state.bucket import Arrivals, Turn, arrivals
 from ivjoin.spark.state.codec import FORMAT, STATE_SCHEMA, BucketState, new_token, note_and_state, read_state, with_note
 from ivjoin.spark.state.journal import BucketJoin, Log, segment_of
@@ -83,15 +81,11 @@ class _TwoGroups:
         return self.log_bytes + len(base)
 
 
-class BucketFunction:
+class BucketFunction(BucketJoin):
     """The function that Spark calls for each group. The key is a label, and null or a number."""
 
-    def __init__(
-        self, spec: JoinSpec, buckets: int | None, results: Results, spread: StreamSpread = UNSPREAD,
-        budget: Budget | None = None,
-    ) -> None:
-        self._join = BucketJoin(spec, buckets, results, spread, budget)
-        self._has_notes = spread.plans is not None
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
         self._begun: dict[int, _TwoGroups] = {}  # data between the two calls of a bucket
 
     def __call__(self, key: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: Any) -> Iterator[pd.DataFrame]:
@@ -108,10 +102,10 @@ class BucketFunction:
         said, stored = self._read(state)
         before = stored.token
         log = Log.unpacked(stored.payload) if before else Log()
-        base, size = _sizes.get((self._join.meta, label), ("", 0))
+        base, size = _sizes.get((self.meta, label), ("", 0))
         if before and base == log.base:
             log = replace(log, base_size=size)
-        came = arrivals(self._join.spec, frames)
+        came = arrivals(self.spec, frames)
         again = sum(len(s) for _, s in log.segments)  # Spark writes the whole state, with the old segments
         segment = None if stored.moved else segment_of(came, log.base_size - log.written - again)
         after = new_token()
@@ -121,8 +115,8 @@ class BucketFunction:
             written = log.written + again + len(segment)
             new = Log(log.base, log.base_size, written, (*log.segments, (after, segment)))
         packed = new.packed()
-        if self._join.plans_in(label):
-            said = self._join.note(said, came)
+        if self.plans_in(label):
+            said = self.note(said, came)
         self._write(state, after, said, packed)
         self._begun[label] = _TwoGroups(turn, came, before, after, log, segment is None, stored.moved, len(packed))
 
@@ -138,22 +132,22 @@ class BucketFunction:
             )
 
         def write(made: bytes) -> None:
-            _remember((self._join.meta, label), begun.after, len(made))
+            _remember((self.meta, label), begun.after, len(made))
             self._write(state, begun.after, "", made)
 
         begun.stored, begun.write = stored.payload, write
-        yield from self._join.turn(label, begun.came, begun, begun.turn)
+        yield from self.turn(label, begun.came, begun, begun.turn)
 
     def _read(self, state: Any) -> tuple[str, BucketState]:
         """Return the note and the state of a group; both are empty before the first turn."""
         if not state.exists:
             return "", BucketState("", b"")
-        said, stored = note_and_state(state.get) if self._has_notes else ("", state.get)
-        return said, read_state(stored, self._join.meta)
+        said, stored = note_and_state(state.get) if self.has_notes else ("", state.get)
+        return said, read_state(stored, self.meta)
 
     def _write(self, state: Any, token: str, said: str, payload: bytes) -> None:
-        stored = with_note(said, payload) if self._has_notes else payload
-        state.update((FORMAT, self._join.meta, token, stored))
+        stored = with_note(said, payload) if self.has_notes else payload
+        state.update((FORMAT, self.meta, token, stored))
 
 
 def _remember(name: tuple[str, int], token: str, size: int) -> None:
@@ -167,7 +161,7 @@ def packed_sides(
     left: Any, right: Any, spec: JoinSpec, buckets: int | None, spread: StreamSpread = UNSPREAD,
     two_groups: bool = False,
 ) -> Any:
-    """Return both inputs as packed rows: ``PACKED_SCHEMA``, or ``PACKED_IN_TWO`` for buckets of two groups."""
+    """Return both inputs as packed rows."""
     plan = plan_of(spec)
     packed = []
     for side, frame in enumerate((left, right)):
@@ -177,8 +171,7 @@ def packed_sides(
         if spread.slices is not None:
             hashed = spread.in_slices(key_sql(plan), side, hashed)
         rows = in_places(frame).select(hashed.cast("bigint").alias("hash"), "*")
-        pack = _packer(spec, side, buckets, spread, two_groups)
-        packed.append(rows.mapInArrow(pack, PACKED_IN_TWO if two_groups else PACKED_SCHEMA))
+        packed.append(rows.mapInArrow(_packer(spec, side, buckets, spread, two_groups), PACKED_SCHEMA))
     return packed[0].union(packed[1])
 
 
@@ -187,22 +180,29 @@ def _packer(spec: JoinSpec, side: int, buckets: int | None, spread: StreamSpread
 
     def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         labels = bucket_labels(spread.used(spec, count_in_task(buckets)))
-        stage = packer(spec, side, labels, route=spread.router(len(labels)))
-        if two_groups:
-            stage = in_two(stage, {label: second_key(label) for label in labels})
-        return stage(batches)
+        return packer(spec, side, labels, route=spread.router(len(labels)), two_groups=two_groups)(batches)
 
     return pack
 
 
 def streaming_join(
-    packed: Any, spec: JoinSpec, buckets: int | None, name: str, results: Results | None = None,
+    packed: Any, spec: JoinSpec, buckets: int | None, name: str, segmented: bool, results: Results | None = None,
     spread: StreamSpread = UNSPREAD, budget: Budget | None = None,
 ) -> Any:
-    """Join the frame of :func:`packed_sides`; return packed rows, with counts observed under ``name``."""
-    # A stage that opens rows after the join needs workers, too.
-    with own_workers(packed) if results is None else nullcontext():
-        results = results or Results(arrow_batch_rows(packed.sparkSession), late=kept_late(spec))
+    """Join the frame of :func:`packed_sides`; return packed rows, with counts observed under ``name``.
+
+    ``segmented`` chooses the backend of ``segments``, on which one query may have several such joins.
+    """
+    if results is None:  # transformWithState passes every frame on at once
+        results = Results(0 if segmented else arrow_batch_rows(packed.sparkSession), late=kept_late(spec))
+    if segmented:
+        from ivjoin.spark.state.segments import SegmentedBucket, check_setup
+
+        check_setup(packed.sparkSession)
+        played = packed.groupBy("label").transformWithStateInPandas(
+            SegmentedBucket(spec, buckets, results, spread, budget), RESULT_SCHEMA, "append", "None"
+        )
+    else:
         played = packed.groupBy("label", "part").applyInPandasWithState(
             BucketFunction(spec, buckets, results, spread, budget), RESULT_SCHEMA, STATE_SCHEMA, "append", "NoTimeout"
         )

@@ -16,7 +16,7 @@ from ivjoin import Order
 from ivjoin.errors import ColumnError, LateRowError, UnsupportedError
 from ivjoin.plan.question import join_spec
 from ivjoin.spark.rows.late import LateRows, check_keeps, joined_schema, kept_late
-from ivjoin.spark.rows.pack import in_two, packer
+from ivjoin.spark.rows.pack import packer
 from ivjoin.spark.rows.results import Results
 from ivjoin.spark.state import bucket
 from ivjoin.spark.state.stateful import BucketFunction
@@ -45,7 +45,7 @@ class Query:
             zeros = pa.array([0] * len(times), pa.int32())
             keys, values = pa.array([1] * len(times)), pa.array(times, pa.int64())
             rows = pa.record_batch([zeros, keys, values], ["bucket", "k", "t"])
-            packed += in_two(packer(spec, side, [LABEL]), {LABEL: SECOND})(iter([rows]))
+            packed += packer(spec, side, [LABEL], two_groups=True)(iter([rows]))
         frame = pa.Table.from_batches(packed).to_pandas()
         before = dict(self.states)
         found: Counter[Any] = Counter()

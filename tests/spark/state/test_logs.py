@@ -17,7 +17,7 @@ from spark.states import Property
 from ivjoin.errors import SnapshotError
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.question import join_spec
-from ivjoin.spark.rows.pack import in_two, packer, unpacked
+from ivjoin.spark.rows.pack import packer, unpacked
 from ivjoin.spark.rows.results import Results
 from ivjoin.spark.spread.buckets import bucket_labels, murmur3_of_int, second_key
 from ivjoin.spark.state import bucket, stateful
@@ -59,7 +59,7 @@ def packed(sides: tuple[pa.Table, pa.Table]) -> tuple[list[pd.DataFrame], list[p
     log, base = [], []
     for side, table in enumerate(sides):
         whole = table.add_column(0, "bucket", pa.array([0] * table.num_rows, pa.int32())).to_batches()
-        for batch in in_two(packer(SPEC, side, [0]), {0: SECOND})(iter(whole)):
+        for batch in packer(SPEC, side, [0], two_groups=True)(iter(whole)):
             frame = batch.to_pandas()
             log.append(frame[frame["part"] != SECOND])
             base.append(frame[frame["part"] == SECOND])

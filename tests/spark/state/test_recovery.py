@@ -132,30 +132,6 @@ def test_workers_that_exit_lose_and_double_nothing(spark: Any, tmp_path: Path, m
     assert script.output() == expected(left, right, max(t for _, t in right))
 
 
-def test_the_stateful_function_has_workers_of_its_own(
-    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = str(tmp_path)
-
-    def noted(inner: Any, key: Any, frames: Any, state: Any) -> Any:
-        open(f"{folder}/stateful-{os.getpid()}", "w").close()
-        yield from inner(key, frames, state)
-
-    def seen(batches: Any) -> Any:
-        open(f"{folder}/map-{os.getpid()}", "w").close()
-        yield from batches
-
-    wrapped(monkeypatch, noted)
-    script = Script(spark, tmp_path, lambda a, b: band(a.mapInArrow(seen, a.schema), b), NUMBERED, NUMBERED)
-    for b in range(4):
-        script.add(left=rows(b), right=rows(b))
-    assert len(script.run()) == 80
-    pids = [{p.name.partition("-")[2] for p in tmp_path.glob(f"{stage}-*")} for stage in ("stateful", "map")]
-    assert all(pids)
-    assert not pids[0] & pids[1]
-    assert not [name for name in spark.sparkContext.environment if name.startswith("IVJOIN")]
-
-
 def test_state_of_a_newer_format_is_refused(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Newer:
         """A state to which a newer version writes."""

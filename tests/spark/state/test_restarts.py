@@ -66,7 +66,7 @@ def stateful(spec: JoinSpec) -> Function:
 
 def segmented(spec: JoinSpec) -> Function:
     def play(key: tuple[Any, ...], frames: Iterator[pd.DataFrame], held: Any) -> Iterator[pd.DataFrame]:
-        processor = segments.SegmentedBucket(spec, BUCKETS)
+        processor = segments.SegmentedBucket(spec, BUCKETS, Results(most_rows=0))
         processor.init(Handle(held))  # type: ignore[arg-type]
         return processor.handleInputRows(key, frames, None)
 

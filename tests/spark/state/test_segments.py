@@ -175,12 +175,13 @@ def test_a_log_that_outgrows_its_base_becomes_a_new_base(monkeypatch: pytest.Mon
     """Without Spark: the processor against a state store of plain Python."""
     from ivjoin.plan.question import join_spec
     from ivjoin.spark.rows.pack import packer, unpacked
+    from ivjoin.spark.rows.results import Results
     from ivjoin.spark.state import bucket, segments
 
     spec = join_spec(NUMBERED, NUMBERED, on="k", left_order="t", right_order="t", on_late="drop")
     schema = plan_of(spec).schema
     held: dict[str, list[Any]] = {}
-    processor = segments.SegmentedBucket(spec, 1)
+    processor = segments.SegmentedBucket(spec, 1, Results(most_rows=0))
     processor.init(Handle(held))
     monkeypatch.setattr(segments, "_SHORT_LOG", 1024)
     out, bases = 0, set()

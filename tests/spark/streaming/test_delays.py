@@ -65,10 +65,8 @@ def turn(op: Any, parts: list[pa.Table], label: int, clock: Clock, ms: int, how:
     counted = Turn(op.metrics.as_dict())
     came = arrivals(spec(how), iter([frame[frame["label"] == label]]))
     clock.ms = ms
-    counted.mark()
     for _ in counted.delay.counted(play(op, spec(how), came), came.arrived):
         clock.ms += 1
-    counted.mark()
     return dict(zip((*COUNTS, "bucket"), map(int, counted.counts(op, 0, label).split(",")), strict=True))
 
 

@@ -39,8 +39,8 @@ ENGINE = [
          'nan = t.kind == "float" and high >= NAN_ORDINAL', 'nan = t.kind == "float" and high > NAN_ORDINAL',
          "tests/multi"),
     Mutant("on Spark, only the first bucket learns how far a side has come", "ivjoin/spark/rows/pack.py",
-         "(label, mark, None, seen.text(arrived)) for label in labels]",
-         "(label, mark, None, seen.text(arrived)) for label in labels[:1]]",
+         "(label, mark, None, seen.text(arrived), None) for label in labels]",
+         "(label, mark, None, seen.text(arrived), None) for label in labels[:1]]",
          "tests/spark/streaming/test_when_rows_come_out.py tests/spark/streaming/test_stream_slices.py "
          "tests/spark/state/test_restarts.py"),
     Mutant("on Spark, rows of a bucket are packed as those of another", "ivjoin/spark/rows/pack.py",
