@@ -121,8 +121,7 @@ class Spilling:
         if core is None or core.account.files is None:
             return 0
         self.files.allowed = self._allowed(core)
-        left = self._left_for_logs(core)
-        self.files.logs_allowed, self.files.logs_stay = left + _MORE_READ, left > 0
+        self.files.logs_allowed = self._left_for_logs(core) + _MORE_READ
         return self.files.settle(self.files.allowed)
 
     @property

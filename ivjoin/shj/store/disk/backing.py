@@ -41,7 +41,6 @@ class MappedLog(Protocol):
     @property
     def mapped(self) -> int: ...
     def let_go(self) -> None: ...
-    def let_go_of(self, block: int) -> None: ...
 
 
 class _Map(mmap.mmap):
@@ -68,7 +67,6 @@ class Files:
         self._hand = 0
         self.allowed = 1 << 62  # bytes of mapped files that may lie in memory
         self.logs_allowed = 0  # bytes of mapped pages up to which log pages stay in memory
-        self.logs_stay = False  # whether a full cache drops only the block that was read last
         self._lock = Lock()  # operators in several threads may share the files
         os.close(self.unnamed(1))
 
@@ -122,20 +120,14 @@ class Files:
         """Release pages above ``allowed`` bytes, in the middle of a step that reads much."""
         self.settle(self.allowed)
 
-    def ease_logs(self, read: MappedLog, block: int) -> None:
-        """Release pages of logs after ``block`` of the log ``read`` was read, if more lies in memory than allowed.
-
-        Rows of all ages are read repeatedly. With ``logs_stay``, only this block is released if that is enough.
-        """
+    def ease_logs(self) -> None:
+        """Release pages of logs in the middle of a read, if more lies in memory than allowed."""
         if self.resident() <= self.logs_allowed:
             return
         logs = self._read_logs()
         if self.mapped + sum(log.mapped for log in logs) > self.logs_allowed:
-            if self.logs_stay:
-                read.let_go_of(block)
-            if not self.logs_stay or self.resident() > self.logs_allowed:
-                for log in logs:
-                    log.let_go()
+            for log in logs:
+                log.let_go()
 
     def _read_logs(self) -> list[MappedLog]:
         with self._lock:
