@@ -23,6 +23,7 @@ from ivjoin.outer.emit import Emitter
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.sums import probes
 from ivjoin.shj import registers as at
+from ivjoin.shj.kernels.memory import address_of as address
 from ivjoin.shj.kernels.push import push_kernels
 from ivjoin.shj.registers import I64_MAX, I64_MIN
 from ivjoin.shj.store.keys import KeyTable
@@ -88,16 +89,16 @@ class KernelState(Engine):
         if not all(map(can_be_cleared, self.stores)) or self.alive() is None:
             return None
         return lending.Left(
-            self.plan.derived, wanted(), self.state, self.keys, self.stores, self.keeps_text, self.mixes, tables,
-            self.packs, self.prepares,
+            self.plan.derived, wanted(), self.state, self.keys, self.stores, self.keeps_text, tables, self.packs,
+            self.prepares,
         )
 
     def _take_up(self, left: lending.Left) -> None:
         """Use the state that an earlier operator of the plan has left, instead of :meth:`build`."""
         state = self.state = left.state
         self.keys, self.stores = left.keys, left.stores
-        self.keeps_text, self.mixes = left.keeps_text, left.mixes
-        self.gathers, self._compiled = [False, False], (state.get("blocks"), left.mixes)
+        self.keeps_text = left.keeps_text
+        self.gathers, self._builds = [False, False], state.get("blocks")
         self.shared, self.packs, self.prepares = left.tables, [*left.packs], left.prepares
         self.sources = [t.sources for t in left.tables]
         state.set(within=int(self.intake.late_within))
@@ -141,14 +142,12 @@ class KernelState(Engine):
             if store.texts:
                 store.compiled_text = compiled
                 store.point()
-        self.mixes = compiled and kinds is not None and not kinds <= {at.WORDS}
-        blocks = int(compiled and kinds is not None and kinds <= {at.WORDS})
-        self.gathers, self._compiled = [False, False], (blocks, self.mixes)
+        self.gathers, self._builds = [False, False], int(compiled and kinds is not None)
         state.set(
             key_kind=self.keys.kind, never=int(plan.never), rekeyed=int(self.rekeyed),
             within=int(self.intake.late_within), raises=int(on_late == "raise"), drops=int(on_late == "drop"),
-            blocks=blocks,
-            fields=state.lend("fields", output.fields), n_fields=len(output.fields),
+            blocks=self._builds,
+            fields=address(output.fields), n_fields=len(output.fields),
             loosens=int(self.limits is None and self.account.limit is None),
             grows=int(self.account.limit is None),
         )
@@ -207,7 +206,7 @@ class KernelState(Engine):
     def payload(self) -> list[frozenset[int]]:
         """Return the columns of each side whose addresses the kernels need, to store or to emit their values."""
         plan = self.plan
-        blocks = any(self._compiled)
+        blocks = bool(self._builds)
 
         def found(s: int, store: SideStore) -> frozenset[int]:
             columns = {  # whether they lie in memory or in files, because operators share the tables
@@ -262,8 +261,7 @@ class KernelState(Engine):
     def put_out(self, p: int) -> None:
         """Choose whether compiled code or Arrow builds the output of a push on side p, before its first row."""
         self._puts_out = p
-        blocks, self.mixes = (0, False) if self.gathers[1 - p] else self._compiled
-        self.state.set(blocks=blocks)
+        self.state.set(blocks=0 if self.gathers[1 - p] else self._builds)
 
     def limit_output(self, rows: int) -> None:
         """Lower the greatest number of rows of an output batch."""

@@ -39,7 +39,6 @@ class Left:
     keys: KeyTable
     stores: tuple[SideStore, ...]
     keeps_text: bool
-    mixes: bool
     tables: tuple[SideTables, SideTables]
     packs: list[bool]
     prepares: list[bool]

@@ -1,4 +1,4 @@
-"""Output batches that compiled code has built, and output batches that Arrow builds."""
+"""Output batches that the kernels have built, and output batches that Arrow builds."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ from ivjoin.errors import CapacityError
 from ivjoin.operator.match.core import Core
 from ivjoin.outer.emit import BatchRows, Rows, StoredRows
 from ivjoin.shj import registers as at
-from ivjoin.shj.kernels.output import text_kernels
 from ivjoin.shj.kernels.push import push_kernels
-from ivjoin.shj.store.values.texts import too_much_text
 
-__all__ = ["gathered", "in_parts", "made", "mixed"]
+__all__ = ["gathered", "in_parts", "made"]
 
 T = TypeVar("T")  # a batch, or batches
 
@@ -23,25 +21,6 @@ T = TypeVar("T")  # a batch, or batches
 def made(core: Core) -> pa.RecordBatch:
     """Return the output batch that the kernels have just built."""
     return pa.RecordBatch._import_from_c(core.state.out_struct, core.plan.schema)
-
-
-def mixed(core: Core, p: int) -> int:
-    """Let compiled code build an output batch with text or bools; return the kernels' status."""
-    state = core.state
-    r = state.operator[0]
-    whole = int(r["batch_size"])
-    try:
-        # If the text of a batch exceeds what its offsets can address, half of the rows are built.
-        while (status := int(text_kernels.build_mixed(state.at, p))) & at.ROOM and r["batch_size"] > 1:
-            r["batch_size"] //= 2
-    finally:
-        r["batch_size"] = whole
-    if status & at.ROOM:
-        field, size = state["state"][:2]
-        raise too_much_text(int(size), core.plan.schema.field(field).type)
-    if not status & at.GATHER and r["phase"] == at.EMITTING and r["n_pairs"] == state.pairs:
-        state.more_pairs()
-    return status
 
 
 def gathered(core: Core, p: int, batch: pa.RecordBatch | None) -> Iterator[pa.RecordBatch]:

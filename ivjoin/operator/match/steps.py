@@ -26,7 +26,6 @@ __all__ = ["end", "settle", "take"]
 PIECE = 16_384
 _LEFT_ROWS = 8192
 _ASKS = at.DECIDE | at.GATHER | at.STORE | at.BOUNDS | at.INDEX | at.RUNS | at.PIECE | at.BEYOND
-_TEXT = at.STORE | at.MORE, at.GATHER | at.MORE
 
 
 def take(core: Core, p: int, batch: pa.RecordBatch) -> pa.RecordBatch | Iterator[pa.RecordBatch] | None:
@@ -81,8 +80,6 @@ def _taken(core: Core, p: int, batch: pa.RecordBatch) -> pa.RecordBatch | Iterat
         if status & at.LATE:
             put_back(core, p, before)
             core.intake.refuse_late(p, batch)
-        if status in _TEXT and core.keeps_text:
-            return with_text(core, p, batch, status)
         if not status & at.ROOM:
             return go_on(core, p, batch, status)
         try:
@@ -123,30 +120,6 @@ def put_back(core: Core, p: int, before: list[bytes] | None) -> None:
     core.state.rest()
 
 
-def with_text(core: Core, p: int, batch: pa.RecordBatch, status: int
-) -> pa.RecordBatch | Iterator[pa.RecordBatch] | None:
-    """Continue as ``take`` while a push requests its text alone, because an iterator would double the time."""
-    state, out = core.state, None
-    while status in _TEXT:
-        if status == at.STORE | at.MORE:
-            if core.stores[p].others:
-                break
-            values.store_text(core, p, batch)
-        else:
-            if out is not None or not core.mixes:
-                break
-            status = output.mixed(core, p)
-            if status != at.OUTPUT | at.MORE:
-                break
-            out = output.made(core)
-        status = push_kernels.push_batch(state.at, p)
-    if status == 0:
-        state.rest()
-        return out
-    rest = go_on(core, p, batch, status)
-    return rest if out is None else _then(out, rest)
-
-
 def go_on(core: Core, p: int, batch: pa.RecordBatch | None, status: int) -> Iterator[pa.RecordBatch]:
     """Continue a push. The reference to ``batch`` keeps the memory alive to which the registers point."""
     state = core.state
@@ -161,9 +134,6 @@ def go_on(core: Core, p: int, batch: pa.RecordBatch | None, status: int) -> Iter
         if not status & at.MORE:
             break
         if status & _ASKS:
-            if status & at.GATHER and core.mixes:
-                status = output.mixed(core, p)
-                continue
             if status & at.GATHER:
                 yield from output.gathered(core, p, batch)
             elif status & at.BOUNDS:
@@ -173,7 +143,7 @@ def go_on(core: Core, p: int, batch: pa.RecordBatch | None, status: int) -> Iter
                 pairs.decide(core, p, batch)
             elif status & at.STORE:
                 assert batch is not None
-                values.store_rest(core, p, batch)
+                values.store_payload(core, p, batch)
             elif status & at.RUNS:
                 assert batch is not None
                 pairs.probe_runs(core, p, batch)
@@ -222,8 +192,3 @@ def end(core: Core, sides: Sequence[int]) -> Iterator[pa.RecordBatch]:
     if core.keys.sweep(n):
         core.moved()  # a sweep may end early if memory is full
     core.count_state()
-
-
-def _then(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    yield first
-    yield from rest

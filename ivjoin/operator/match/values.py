@@ -13,10 +13,9 @@ from ivjoin.operator.match.core import Core
 from ivjoin.outer.values import errors_of
 from ivjoin.shj import registers as at
 from ivjoin.shj.arrow import taken, whole_numbers
-from ivjoin.shj.kernels.output import text_store_kernels
 from ivjoin.shj.store.rows.payload_room import make_text_room
 
-__all__ = ["prepare", "store_rest", "store_text"]
+__all__ = ["prepare", "store_payload"]
 
 
 def prepare(core: Core, p: int, batch: pa.RecordBatch) -> None:
@@ -87,26 +86,20 @@ def _make_wild(marks: np.ndarray, rows: np.ndarray | None) -> None:
         marks[rows] |= at.WILD
 
 
-def store_rest(core: Core, p: int, batch: pa.RecordBatch) -> None:
-    """Store the columns that the kernels do not: text and nested types."""
+def store_payload(core: Core, p: int, batch: pa.RecordBatch) -> None:
+    """Store the columns that the kernels do not, or reserve capacity for the text that they store."""
     state, store = core.state, core.stores[p]
-    n = state.get("n_kept")
-    names = store.by_python
-    if core.keeps_text and store.texts:
-        names = store.others
-        store_text(core, p, batch)
-    if names:
-        whole = n == batch.num_rows
-        kept = state["kept"][:n]
-        arrays = {}
-        for i in names:
-            array = batch.column(store.stored[i])
-            arrays[i] = array if whole else taken(array, whole_numbers(kept))
-        store.append_by_python(arrays)
-        core.account.promised = 0
-
-
-def store_text(core: Core, p: int, batch: pa.RecordBatch) -> None:
-    while text_store_kernels.store_text(core.state.at, p):
-        make_text_room(core.stores[p], batch)
+    if store.compiled_text and not store.others:
+        make_text_room(store, batch)
         core.count_state()
+        return
+    n = state.get("n_kept")
+    whole = n == batch.num_rows
+    kept = state["kept"][:n]
+    arrays = {}
+    for i in store.by_python:
+        array = batch.column(store.stored[i])
+        arrays[i] = array if whole else taken(array, whole_numbers(kept))
+    store.append_by_python(arrays)
+    store.point()
+    core.account.promised = 0

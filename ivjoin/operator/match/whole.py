@@ -133,7 +133,7 @@ class Whole:
         state.set_side(s, **fields)
         output = output_table(plan)
         state.set(
-            never=int(plan.never), blocks=int(self._blocks), fields=state.lend("fields", output.fields),
+            never=int(plan.never), blocks=int(self._blocks), fields=address(output.fields),
             n_fields=len(output.fields),
         )
 

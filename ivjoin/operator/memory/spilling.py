@@ -31,7 +31,6 @@ __all__ = ["Spilling"]
 
 _INDEX, _LAST = 2, 3  # the order in which arrays of the index are spilled
 _MORE_PAGES = 24 << 20  # bytes of file pages that may stay in memory in addition to the limit
-_MORE_READ = 8 << 20  # bytes of pages of mapped files and of logs that may stay in memory after a read
 
 Item = tuple[int, int, Callable[[], None]]  # order, bytes, function that spills
 
@@ -121,8 +120,6 @@ class Spilling:
         if core is None or core.account.files is None:
             return 0
         self.files.allowed = self._allowed(core)
-        left = self._left_for_logs(core)
-        self.files.logs_allowed, self.files.logs_stay = left + _MORE_READ, left > 0
         return self.files.settle(self.files.allowed)
 
     @property
@@ -144,12 +141,6 @@ class Spilling:
         if core.frozen is None:  # a step may read more pages than these of an index that lies in files as a whole
             more = _MORE_PAGES if self._can_freeze else _MORE_PAGES - _MORE_PAGES // 4
         return max(self._limit - held, 0) + more
-
-    def _left_for_logs(self, core: Core) -> int:
-        """Return how many bytes of the limit pages of logs may use: what the process leaves, if no array is mapped."""
-        if self.files.mapped:
-            return 0
-        return max(self._limit - max(core.bytes_held(), own_memory() - self._start), 0)
 
     def _candidates(self, core: Core) -> Iterator[Item]:
         """Yield the arrays in memory, with the order in which to spill them."""

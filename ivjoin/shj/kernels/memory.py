@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-import struct
-import sys
 from typing import Any
 
-import llvmlite.binding as llvm
 import numpy as np
 import pyarrow as pa
 
@@ -17,8 +14,8 @@ from ivjoin.shj.kernels.compiling import COMPILES, Later, inner
 __all__ = [
     "AHEAD", "ARROW_ARRAY", "BUFFERS", "CHILDREN", "LENGTH", "NULL_COUNT", "N_BUFFERS", "N_CHILDREN", "OFFSET",
     "PRIVATE", "RELEASE", "add", "address_of", "at_f32", "at_f64", "at_i8", "at_i16", "at_i32", "at_i64", "at_u8",
-    "at_u16", "at_u32", "at_u64", "free", "is_for_this_machine", "line_of", "load", "malloc", "prefetch", "release",
-    "release_struct", "save", "swap",
+    "at_u16", "at_u32", "at_u64", "free", "line_of", "load", "malloc", "prefetch", "release", "release_struct",
+    "save", "swap",
 ]
 
 # Offsets in struct ArrowArray, and its size.
@@ -59,15 +56,6 @@ if COMPILES:
         return address
 else:
     address_of = plain_memory.address_of
-
-
-def is_for_this_machine() -> bool:
-    """Return whether this machine has the byte order and word size of the kernels, and C's functions are found."""
-    if sys.byteorder != "little" or struct.calcsize("P") != 8:
-        return False
-    if not COMPILES:
-        return True
-    return all(llvm.address_of_symbol(name) for name in ("malloc", "free"))
 
 
 @inner

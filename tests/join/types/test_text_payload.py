@@ -11,9 +11,9 @@ import pytest
 from oracle import HOWS
 
 from ivjoin import Order, SymmetricHashJoin
-from ivjoin.operator.match import blocks, output
+from ivjoin.operator.match import blocks, output, room
 from ivjoin.shj import registers as at
-from ivjoin.shj.kernels.output import text_store_kernels
+from ivjoin.shj.kernels.push import push_kernels
 from ivjoin.shj.store.values import texts as text_columns
 
 BAND = "l.t BETWEEN r.t - 6 AND r.t + 4"
@@ -65,7 +65,6 @@ def joined(
             inside.setattr(output, "gathered", None)
         op = SymmetricHashJoin(left[0].schema, right[0].schema, **options)
         assert op._core.keeps_text == compiled
-        assert op._core.mixes == (compiled and mixes)
         out: list[pa.RecordBatch] = []
         for i in range(max(len(left), len(right))):
             for side, batches in (("left", left), ("right", right)):
@@ -192,18 +191,18 @@ def test_more_text_than_offsets_hold(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_kernel_reserves_memory_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(blocks.VARIABLE, "1")
     batch = table(11, 30)
-    op = SymmetricHashJoin(S, S, on="k", condition=BAND, **ORDERS)
+    op = SymmetricHashJoin(S, S, on="k", condition=BAND)
     list(op.push("left", batch))
     store = op._core.stores[0]
     column = next(c for c in store.texts if c.type == pa.string())
     assert isinstance(column, text_columns.BytesColumn)
     before, arena = column._top, len(column._arena)
     longer = batch.set_column(2, S.field("s"), pa.array(["y" * arena] * 30))
+    room.make_room(op._core, 0, longer, False)
     longer._export_to_c(op._core.state.in_struct)
-    op._core.state.set(n=30, n_kept=30, kept_at=op._core.state.get("every"))
-    assert text_store_kernels.store_text(op._core.state.at, 0) == at.ROOM
+    assert push_kernels.push_batch(op._core.state.at, 0) == at.STORE | at.MORE
     assert (column._top, len(column._arena)) == (before, arena)
-    assert column.record["wanted"][0] == before + 30 * arena
+    assert column.record["wanted"][0] == before + op._core.state.get("n_kept") * arena
 
 
 def test_arenas_stay_at_the_size_of_the_window(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Build output batches: one block of memory each, exported through Arrow's C data interface."""
+"""Allocate the block of memory of an output batch, and write columns of words and validity to it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import numpy as np
 
 from ivjoin.shj.kernels import memory as mem
 from ivjoin.shj.kernels.compiling import inner
-from ivjoin.shj.kernels.output.batch_memory import array_struct, copy_doubles, copy_keys, copy_rows
+from ivjoin.shj.kernels.output.batch_memory import copy_doubles, copy_keys, copy_rows
 from ivjoin.shj.kernels.push.index_kernels import FIRST_AXIS
-from ivjoin.shj.kernels.records import field_at, ring_at
+from ivjoin.shj.kernels.records import ring_at
 
-__all__ = ["begin_block", "blank", "build_block", "put_words", "source_of", "taken_bits", "taken_bytes"]
+__all__ = ["begin_block", "blank", "put_words", "source_of", "taken_bits", "taken_bytes"]
 
 
 @inner
@@ -85,7 +85,8 @@ def put_words(op, p, other, side, column, width, n, rows, places, validity, data
 def begin_block(n_fields, buffers, size):
     """Allocate a batch whose values take ``size`` bytes, with ``buffers`` pointers per column, and set its count.
 
-    Return the addresses of the block (0: no memory), the children, their structs, the pointers and the values.
+    Return the addresses of the block (0: no memory), the children, their structs, the pointers and the values. The
+    block's first word counts batch and columns.
     """
     head = (8 + 8 * n_fields + (mem.ARROW_ARRAY + 8 * buffers) * n_fields + 63) & ~63
     block = mem.malloc(head + 72 + size)
@@ -97,47 +98,3 @@ def begin_block(n_fields, buffers, size):
     children = base + 8
     structs = children + 8 * n_fields
     return block, children, structs, structs + mem.ARROW_ARRAY * n_fields, base + head
-
-
-@inner
-def build_block(op, p, other, which, n, rows, places):
-    """Build an output batch of n rows at ``op.out_struct``; return False if there is no memory.
-
-    ``which`` is 0 for pairs, 1 for left rows alone, 2 for right rows alone. The probe side p has its ``rows`` :
-    int64[n] in the batch, the other side its ``places`` : int64[n] in the store. The block's first word counts batch
-    and columns.
-    """
-    n_fields = op.n_fields
-    bitmap = (((n + 7) >> 3) + 63) & ~63
-    size = np.int64(0)
-    for f in range(n_fields):
-        size += ((n * field_at(op.fields, f).width + 63) & ~63) + bitmap
-    block, children, structs, pairs, top = begin_block(n_fields, 2, size)
-    if block == 0:
-        return False
-    for f in range(n_fields):
-        field = field_at(op.fields, f)
-        width = field.width
-        side = source_of(field, which, p)
-        validity = 0
-        nulls = np.int64(0)
-        data = top + bitmap
-        if side < 0:
-            validity = top
-            nulls = n
-            blank(top, (n + 7) >> 3)
-            blank(data, n * width)
-        else:
-            column = field.left if side == 0 else field.right
-            nulls = put_words(op, p, other, side, column, width, n, rows, places, top, data)
-            if nulls:
-                validity = top
-        mem.save(pairs, validity)
-        mem.save(pairs + 8, data)
-        top = data + ((n * width + 63) & ~63)
-        mem.save(children + 8 * f, structs)
-        array_struct(structs, n, nulls, 2, pairs, 0, 0, op.releaser, block)
-        structs += mem.ARROW_ARRAY
-        pairs += 16
-    array_struct(op.out_struct, n, 0, 1, children - 8, n_fields, children, op.releaser, block)
-    return True

@@ -1,21 +1,17 @@
-"""Build output batches with columns of text and bools, when ``push_batch`` requests it; only such plans compile it."""
+"""Write columns of text and bools to an output batch."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ivjoin.shj import registers as at
 from ivjoin.shj.kernels import memory as mem
-from ivjoin.shj.kernels.compiling import I8, compiled, inner
-from ivjoin.shj.kernels.output.batch_memory import array_struct
-from ivjoin.shj.kernels.output.block_kernels import begin_block, blank, put_words, source_of, taken_bits, taken_bytes
+from ivjoin.shj.kernels.compiling import inner
+from ivjoin.shj.kernels.output.block_kernels import taken_bits, taken_bytes
 from ivjoin.shj.kernels.output.text_store_kernels import batch_bytes, buffer_of, copy_text, first_of, set_word, word_at
 from ivjoin.shj.kernels.push.index_kernels import FIRST_AXIS, KEY
-from ivjoin.shj.kernels.records import field_at, operator_at, ring_at, side_at, text_at
+from ivjoin.shj.kernels.records import ring_at, text_at
 
-__all__ = ["build_mixed"]
-
-_MOST_NARROW = 2**31 - 1  # bytes of a column whose offsets are int32
+__all__ = ["field_bytes", "put_bools", "put_text"]
 
 
 @inner
@@ -113,7 +109,8 @@ def _take_batch(op, column, width, rows, n, offsets, data):
 
 
 @inner
-def _field_bytes(op, p, other, field, side, n, rows, places):
+def field_bytes(op, p, other, field, side, n, rows, places):
+    """Return the bytes of an output column of text."""
     if side < 0:
         return 0
     column = field.left if side == 0 else field.right
@@ -127,7 +124,8 @@ def _field_bytes(op, p, other, field, side, n, rows, places):
 
 
 @inner
-def _put_text(op, p, other, side, column, field, n, rows, places, top, offsets, data):
+def put_text(op, p, other, side, column, field, n, rows, places, top, offsets, data):
+    """Write a side's column of text, and its validity to ``top`` if there are nulls; return the nulls."""
     if side == p:
         _take_batch(op, column, field.width, rows, n, offsets, data)
         valid = mem.at_i64(op.in_valid)
@@ -142,7 +140,8 @@ def _put_text(op, p, other, side, column, field, n, rows, places, top, offsets, 
 
 
 @inner
-def _put_bools(op, p, other, side, column, n, rows, places, top, data):
+def put_bools(op, p, other, side, column, n, rows, places, top, data):
+    """Do as ``put_text`` for a column of bools."""
     if side == p:
         taken_bits(data, buffer_of(op, column, 1), first_of(op, column), rows, n)
         valid = mem.at_i64(op.in_valid)
@@ -150,92 +149,3 @@ def _put_bools(op, p, other, side, column, n, rows, places, top, data):
     t = text_at(ring_at(other.rings, column).values, 0)
     taken_bytes(data, t.starts, places, n)
     return taken_bytes(top, t.valid, places, n) if t.valid else 0
-
-
-@inner
-def _build(op, p, other, which, n, rows, places):
-    """Do as ``build_block``, also with columns of text and bools.
-
-    Return ``OUTPUT``; ``FULL`` if there is no memory; ``ROOM`` if the text exceeds what offsets can address.
-    """
-    n_fields = op.n_fields
-    bitmap = (((n + 7) >> 3) + 63) & ~63
-    size = np.int64(0)
-    for f in range(n_fields):
-        field = field_at(op.fields, f)
-        size += bitmap
-        if field.kind == at.WORDS:
-            size += (n * field.width + 63) & ~63
-        elif field.kind == at.BITS:
-            size += bitmap
-        else:
-            much = _field_bytes(op, p, other, field, source_of(field, which, p), n, rows, places)
-            if much > _MOST_NARROW and field.width == 4:
-                mem.save(op.state_at, f)
-                mem.save(op.state_at + 8, much)
-                return at.ROOM
-            size += ((n + 1) * field.width + 63) & ~63
-            size += (much + 8 + 63) & ~63
-    block, children, structs, pointers, top = begin_block(n_fields, 3, size)
-    if block == 0:
-        return at.FULL
-    for f in range(n_fields):
-        field = field_at(op.fields, f)
-        width = field.width
-        side = source_of(field, which, p)
-        column = field.left if side == 0 else field.right
-        data = top + bitmap
-        after = data + (bitmap if field.kind == at.BITS else (n * width + 63) & ~63)
-        text = data
-        if field.kind == at.BYTES:
-            text = data + (((n + 1) * width + 63) & ~63)
-        nulls = n
-        if side < 0:
-            blank(top, (n + 7) >> 3)
-            blank(data, text - data if field.kind == at.BYTES else after - data)
-        elif field.kind == at.WORDS:
-            nulls = put_words(op, p, other, side, column, width, n, rows, places, top, data)
-        elif field.kind == at.BITS:
-            nulls = _put_bools(op, p, other, side, column, n, rows, places, top, data)
-        else:
-            nulls = _put_text(op, p, other, side, column, field, n, rows, places, top, data, text)
-        if field.kind == at.BYTES:
-            after = text + ((word_at(data, width, n) + 8 + 63) & ~63)
-        mem.save(pointers, top if nulls else 0)
-        mem.save(pointers + 8, data)
-        mem.save(pointers + 16, text)
-        mem.save(children + 8 * f, structs)
-        array_struct(structs, n, nulls, 3 if field.kind == at.BYTES else 2, pointers, 0, 0, op.releaser, block)
-        structs += mem.ARROW_ARRAY
-        pointers += 24
-        top = after
-    array_struct(op.out_struct, n, 0, 1, children - 8, n_fields, children, op.releaser, block)
-    return at.OUTPUT
-
-
-@compiled(I8(I8, I8))
-def build_mixed(operator, p):
-    """Build the next output batch that ``push_batch`` requested to gather; GATHER means that more follow.
-
-    Return ``ROOM`` if a column's text exceeds its offsets; ``state_at`` then has the column and the number of bytes.
-    """
-    op = operator_at(operator, 0)
-    other = side_at(op.sides, 1 - p)
-    total = op.n_dead
-    listed = op.dead
-    if op.phase == at.EMITTING:
-        total = op.n_pairs
-        listed = op.pair_places
-    elif op.phase == at.LEAVING:
-        total = op.n_left
-        listed = op.left
-    n = min(total - op.cursor, op.batch_size)
-    which = op.out_which
-    places = mem.at_i64(listed + 8 * op.cursor)
-    rows = mem.at_i64(op.pair_rows + 8 * op.cursor if which == 0 else listed + 8 * op.cursor)
-    status = _build(op, p, other, which, n, rows, places)
-    if status == at.OUTPUT:
-        op.cursor += n
-        if op.cursor < total:
-            status |= at.GATHER
-    return status | at.MORE

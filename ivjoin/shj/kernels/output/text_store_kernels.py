@@ -1,4 +1,4 @@
-"""Store text and bools of new rows; compiled for plans with such columns alone."""
+"""Store text and bools of new rows."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import numpy as np
 
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels import memory as mem
-from ivjoin.shj.kernels.compiling import I8, compiled, inner
+from ivjoin.shj.kernels.compiling import inner
 from ivjoin.shj.kernels.output.batch_memory import copy_all
-from ivjoin.shj.kernels.records import operator_at, side_at, text_at
+from ivjoin.shj.kernels.records import text_at
 
 __all__ = ["batch_bytes", "buffer_of", "copy_text", "first_of", "set_word", "store_text", "word_at"]
 
@@ -132,14 +132,12 @@ def _append_bits(flags, bitmap, first, kept, n, place, cap):
         ring[pos] = 1 if bitmap == 0 else (bits[b >> 3] >> (b & 7)) & 1
 
 
-@compiled(I8(I8, I8))
-def store_text(operator, p):
-    """Append the new rows of side p to its columns of text and bools.
+@inner
+def store_text(op, side):
+    """Append the new rows to a side's columns of text and bools.
 
     Return 0, or ``ROOM`` without having done anything: an arena is smaller than ``wanted``, or a first null comes.
     """
-    op = operator_at(operator, 0)
-    side = side_at(op.sides, p)
     valid = mem.at_i64(op.in_valid)
     n = op.n_kept
     short = 0

@@ -12,7 +12,8 @@ import numpy as np
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels.compiling import I8, compiled, inner
 from ivjoin.shj.kernels.memory import RELEASE, at_i32, at_i64, at_u8, load, release
-from ivjoin.shj.kernels.output.block_kernels import build_block
+from ivjoin.shj.kernels.output.output_kernels import build_block
+from ivjoin.shj.kernels.output.text_store_kernels import store_text
 from ivjoin.shj.kernels.push import index_kernels as index
 from ivjoin.shj.kernels.push.expiry_kernels import bounds_of, prune, scan, take_out
 from ivjoin.shj.kernels.push.intake_kernels import arrive
@@ -32,6 +33,7 @@ _FEW, _MOST_PATIENCE, _LOOK_AFTER = 2, 16, 1 << 16
 @inner
 def _emit(op, p, other, which, n, rows, places):
     made = build_block(op, p, other, which, n, rows, places)
+    op.cursor += made
     return at.OUTPUT if made else at.FULL
 
 
@@ -115,7 +117,6 @@ def _emit_pairs(op, p, side, other, status):
     status |= _emit(
         op, p, other, which, n, at_i64(op.pair_rows + 8 * op.cursor), at_i64(op.pair_places + 8 * op.cursor)
     )
-    op.cursor += n
     return status | at.MORE if op.cursor < op.n_pairs else status
 
 
@@ -215,7 +216,6 @@ def _emit_list(op, p, other, which, total, listed, status):
         return status | at.MORE
     rows = at_i64(listed + 8 * op.cursor)
     status |= _emit(op, p, other, which, n, rows, rows)
-    op.cursor += n
     return status if op.cursor == total else status | at.MORE
 
 
@@ -259,11 +259,12 @@ def _push(op, p):
     if op.phase == at.KEEPING:
         _settle_rows(op, side)
         op.phase = at.STORING
-        if op.n_kept:
-            if side.by_python:
-                return status | at.STORE | at.MORE
+        if op.n_kept and side.by_python == at.ARRAYS:
+            return status | at.STORE | at.MORE
     if op.phase == at.STORING:
         if op.n_kept:
+            if side.by_python == at.TEXT_ALONE and store_text(op, side) != 0:
+                return status | at.STORE | at.MORE
             keep(op, p, side, other)
         op.phase = at.LEAVING
         if op.n_kept and side.sorted:

@@ -27,7 +27,8 @@ __all__ = ["Files", "extended", "fresh", "in_memory", "moving", "resized", "slid
 
 _PAGE = mmap.PAGESIZE
 _PIECE = 4 << 20  # bytes copied at once, which bounds the pages of a file in memory during a copy
-_SETTLED = 4 << 20  # bytes of logs that may stay in memory between two steps, in addition to `logs_allowed`
+_READ = 8 << 20  # bytes of pages of mapped files and of logs that may stay in memory after a read
+_SETTLED = 12 << 20  # the same between two steps
 _FILLED = 1 << 20  # bytes of zeros that are written at once, at most
 _SPARE = 1 << 20  # bytes by which a file may be larger than requested
 _AS_IT_WAS = "; the operator's state is unchanged by this batch, and its snapshot() still works"
@@ -41,7 +42,6 @@ class MappedLog(Protocol):
     @property
     def mapped(self) -> int: ...
     def let_go(self) -> None: ...
-    def let_go_of(self, block: int) -> None: ...
 
 
 class _Map(mmap.mmap):
@@ -67,8 +67,6 @@ class Files:
         self._base: int | None = None
         self._hand = 0
         self.allowed = 1 << 62  # bytes of mapped files that may lie in memory
-        self.logs_allowed = 0  # bytes of mapped pages up to which log pages stay in memory
-        self.logs_stay = False  # whether a full cache drops only the block that was read last
         self._lock = Lock()  # operators in several threads may share the files
         os.close(self.unnamed(1))
 
@@ -122,20 +120,14 @@ class Files:
         """Release pages above ``allowed`` bytes, in the middle of a step that reads much."""
         self.settle(self.allowed)
 
-    def ease_logs(self, read: MappedLog, block: int) -> None:
-        """Release pages of logs after ``block`` of the log ``read`` was read, if more lies in memory than allowed.
-
-        Rows of all ages are read repeatedly. With ``logs_stay``, only this block is released if that is enough.
-        """
-        if self.resident() <= self.logs_allowed:
+    def ease_logs(self) -> None:
+        """Release pages of logs in the middle of a read, if more lies in memory than allowed."""
+        if self.resident() <= _READ:
             return
         logs = self._read_logs()
-        if self.mapped + sum(log.mapped for log in logs) > self.logs_allowed:
-            if self.logs_stay:
-                read.let_go_of(block)
-            if not self.logs_stay or self.resident() > self.logs_allowed:
-                for log in logs:
-                    log.let_go()
+        if self.mapped + sum(log.mapped for log in logs) > _READ:
+            for log in logs:
+                log.let_go()
 
     def _read_logs(self) -> list[MappedLog]:
         with self._lock:
@@ -147,7 +139,7 @@ class Files:
         Pages of logs are released first. They do not count towards the excess.
         """
         mapped, logs = self.mapped, self._read_logs()
-        most = min(allowed, self.logs_allowed + _SETTLED)
+        most = min(allowed, _SETTLED)
         if logs and mapped + sum(log.mapped for log in logs) > most and self.resident() > most:
             for log in logs:
                 log.let_go()

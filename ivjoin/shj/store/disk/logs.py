@@ -62,17 +62,6 @@ class Log:
         if there is not None:
             there.madvise(mmap.MADV_DONTNEED)
 
-    def let_go_of(self, block: int) -> None:
-        assert self._table is not None
-        assert self._map is not None
-        begin = (self.low + (block << _BLOCK_SHIFT) >> _SHIFT) - self._first
-        end = (self.low + ((block + 1) << _BLOCK_SHIFT) - 1 >> _SHIFT) + 1 - self._first
-        places = np.sort(self._table[begin:end])
-        for run in np.split(places, np.flatnonzero(np.diff(places) != _SEGMENT) + 1):
-            if len(run):  # the block of an empty piece may lie past the last segment
-                start = int(run[0]) // mmap.PAGESIZE * mmap.PAGESIZE
-                self._map.madvise(mmap.MADV_DONTNEED, start, int(run[-1]) + _SEGMENT - start)
-
     def reserve(self, n: int) -> None:
         """Reserve disk space for ``n`` more bytes; raise MemoryLimitError if the disk lacks it."""
         segments = (self.top + n - 1 >> _SHIFT) + 1 - self._first if n else 0
@@ -129,7 +118,7 @@ class Log:
                 address(source), self._table, self._first, _SHIFT, which, begins, sizes, outs, address(out)
             )
             if self._size > _LITTLE:
-                self._files.ease_logs(self, int(blocks[which[0]]))
+                self._files.ease_logs()
 
     def trim(self, low: int) -> None:
         """Free the segments before position ``low``."""
