@@ -8,10 +8,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from ivjoin.functions.rules.rule import Maker, Pair, Place, Rule, binary, of_binary, strict_binary, strict_unary, unary
+from ivjoin.functions.rules.rule import (
+    Maker,
+    Pair,
+    Place,
+    Rule,
+    binary,
+    of_binary,
+    of_unary,
+    strict_binary,
+    strict_unary,
+    unary,
+)
 from ivjoin.functions.rules.state import Case, Cases, State
 from ivjoin.interval.machine import decimals as d
 from ivjoin.interval.machine import integers as m
+from ivjoin.interval.machine.casts import scaled
 from ivjoin.interval.typed import operators
 
 __all__ = [
@@ -178,7 +190,7 @@ def round_(p: Place) -> Rule | None:
         lift = 10 ** (u.scale - have) if u.scale >= have else 0
         if not lift:
             return None
-        return strict_unary(p, lambda x: (x[0] * lift, x[1] * lift), lambda z, x: m.mul_rev(z, (lift, lift), x), limits)
+        return of_unary(p, scaled(u, lift))
     unit = 10 ** min(have - digits, 80)
     lift = 10 ** min(u.scale - digits, 80) if u.scale >= digits else 1
     if p.node.op == "round":

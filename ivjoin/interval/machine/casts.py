@@ -26,7 +26,7 @@ from ivjoin.interval.machine.operation import Unary, within
 from ivjoin.interval.machine.pairs import EMPTY, Pair, meet
 from ivjoin.interval.machine.types import DAY, Type
 
-__all__ = ["conversion", "floored"]
+__all__ = ["conversion", "floored", "scaled", "truncated"]
 
 _PAST = 1 << 1100  # beyond every limit
 _SHORTEST_LIMIT = 1e39
@@ -55,7 +55,8 @@ def _rising(
 # Multiplied or divided by a constant
 
 
-def _scaled(target: Type, k: int) -> Unary:
+def scaled(target: Type, k: int) -> Unary:
+    """Return the product with a positive constant."""
     limits = target.limits
 
     # Only members whose k-fold is in the domain count; the others overflow.
@@ -71,7 +72,9 @@ def floored(target: Type, k: int) -> Unary:
     return _rising(target, lambda n: n // k, lambda z, x: (z[0] * k, z[1] * k + k - 1))
 
 
-def _truncated(target: Type, k: int) -> Unary:
+def truncated(target: Type, k: int) -> Unary:
+    """Return the quotient by a positive constant, cut toward zero."""
+
     def convert(n: int) -> int:
         return n // k if n >= 0 else -(-n // k)
 
@@ -94,8 +97,8 @@ def _exact(s: Type, t: Type) -> Unary:
     """Return a cast between ints, decimals and times: multiplied by a constant, or divided by one and rounded."""
     k = _per(t) / _per(s)
     if k.denominator == 1:
-        return _scaled(t, k.numerator)
-    rounds = _half_up if t.kind == "decimal" else _truncated if s.kind == "decimal" else floored
+        return scaled(t, k.numerator)
+    rounds = _half_up if t.kind == "decimal" else truncated if s.kind == "decimal" else floored
     return rounds(t, k.denominator)
 
 
