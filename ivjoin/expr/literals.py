@@ -33,9 +33,8 @@ from ivjoin.expr.types import (
 )
 
 __all__ = [
-    "Params", "Value", "date_of", "decimal_text", "instant_of", "is_literal", "literal", "parse_date", "parse_number",
-    "parse_time", "parse_timestamp", "physical", "seconds_of", "uuid_bytes", "uuid_text",
-    "zone_named",
+    "Params", "Value", "date_of", "decimal_text", "instant_of", "is_literal", "literal", "parse_moment",
+    "parse_timestamp", "physical", "seconds_of", "uuid_bytes", "uuid_text", "zone_named",
 ]  # fmt: skip
 
 Value: TypeAlias = bool | int | float | Decimal | str | bytes | dt.date | dt.time | dt.timedelta  # a datetime is a date
@@ -232,11 +231,18 @@ _STAMP = re.compile(rf"(\d{{4}})(?:-(\d{{1,2}})(?:-(\d{{1,2}})(?:[T ]{_CLOCK}\s*
 _TIME = re.compile(_CLOCK, re.ASCII)
 
 
+def parse_moment(text: str, t: Type, zone: str) -> Node | None:
+    """Return a text as a literal of the kind of ``t``, in the unit of its digits; None for text of another kind."""
+    if t.kind == "date":
+        return _parse_date(text)
+    return _parse_time(text) if t.kind == "time" else parse_timestamp(text, bool(t.tz), zone)
+
+
 # The ends of the type, which stand for times before and after all others, as in DuckDB and PostgreSQL.
 _INFINITE = {"infinity": 1, "+infinity": 1, "-infinity": -1}
 
 
-def parse_date(text: str) -> Node | None:
+def _parse_date(text: str) -> Node | None:
     """Return the date literal of ``2024-01-31``, ``2024-1``, or a timestamp text's date part; None for other text."""
     s = text.strip()
     if (sign := _INFINITE.get(s.lower())) is not None:
@@ -284,7 +290,7 @@ def instant_of(local: dt.datetime, tz: dt.tzinfo) -> int:
     return _whole(local) - offset.days * 86_400 - offset.seconds
 
 
-def parse_time(text: str) -> Node | None:
+def _parse_time(text: str) -> Node | None:
     """Return the time-of-day literal of ``10:30`` or ``10:30:05.25``."""
     m = _TIME.fullmatch(text.strip())
     if m is None or m[2] is None or int(m[1]) > 23 or int(m[2]) > 59 or int(m[3] or 0) > 59:
@@ -308,17 +314,3 @@ def uuid_bytes(text: str) -> bytes | None:
 def uuid_text(value: bytes) -> str:
     """Write a UUID in the common form, in lower case."""
     return "-".join((value[:4].hex(), value[4:6].hex(), value[6:8].hex(), value[8:10].hex(), value[10:].hex()))
-
-
-def parse_number(text: str) -> int | Decimal | float | None:
-    """Return the number that a text is cast to: an int, a Decimal, or a float for NaN and the infinities."""
-    s = text.strip()
-    special = {"nan": math.nan, "inf": math.inf, "infinity": math.inf}
-    bare = s.lstrip("+-").lower()
-    if bare in special and len(s) - len(bare) <= 1:
-        return -special[bare] if s.startswith("-") else special[bare]
-    if re.fullmatch(r"[+-]?\d+", s, re.ASCII):
-        return int(s)
-    if re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?", s, re.ASCII):
-        return Decimal(s)
-    return None

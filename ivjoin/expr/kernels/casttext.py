@@ -19,7 +19,7 @@ from ivjoin.expr.types import DAY, STRING, TICKS_PER_SECOND, Type
 from ivjoin.interval.machine.calendar import days_from_civil, year_month_day
 from ivjoin.interval.machine.decimals import half_up
 
-__all__ = ["CASTS", "TRUTHS", "decimal_parser", "java_double", "to_met_timestamp", "uuid_texts", "uuids_of"]
+__all__ = ["CASTS", "decimal_parser", "java_double", "to_met_timestamp", "uuid_texts", "uuids_of"]
 
 # White space and control characters, which UTF8String.trimAll removes.
 _BLANK = "".join(map(chr, [*range(33), *range(127, 160)]))
@@ -101,11 +101,11 @@ def decimal_parser(u: Type, _: Zone) -> Parse:
     return parse
 
 
-TRUTHS = dict.fromkeys(("t", "true", "y", "yes", "1"), True) | dict.fromkeys(("f", "false", "n", "no", "0"), False)
+_TRUTHS = dict.fromkeys(("t", "true", "y", "yes", "1"), True) | dict.fromkeys(("f", "false", "n", "no", "0"), False)
 
 
 def _bool_parser(u: Type, _: Zone) -> Parse:
-    return lambda s: TRUTHS.get(s.lower())
+    return lambda s: _TRUTHS.get(s.lower())
 
 
 _DATE = re.compile(r"([+-]?[0-9]{4,7})(?:-([0-9]{1,2})(?:-([0-9]{1,2})(?:[T ].*)?)?)?", re.DOTALL)

@@ -19,7 +19,7 @@ import struct
 from collections.abc import Callable
 from math import inf, nextafter
 
-from ivjoin.interval.machine.pairs import EMPTY, Pair, by_sign, hull, meet, neg
+from ivjoin.interval.machine.pairs import EMPTY, Pair, abs_, abs_rev, by_sign, hull, meet, neg
 from ivjoin.interval.machine.rounding import add_down, div_down, div_up, mul_down, mul_up, sqrt_down, sqrt_up
 
 __all__ = [
@@ -128,18 +128,6 @@ def _inward(f: Format, test: Callable[[float], bool], x: float, up: bool) -> flo
             break
         x = y
     return x
-
-
-def abs_(a: Pair) -> Pair:
-    if a[0] >= 0:
-        return a
-    return neg(a) if a[1] <= 0 else (0.0, max(-a[0], a[1]))
-
-
-def abs_rev(z: Pair, x: Pair) -> Pair:
-    """Return the members of ``x`` whose magnitude is in ``z``."""
-    z = meet(z, (0.0, inf))
-    return hull(meet(z, x), meet(neg(z), x))
 
 
 # Sums

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from math import isqrt
 
 from ivjoin.interval.machine.bisection import last_true
-from ivjoin.interval.machine.pairs import EMPTY, Pair, by_sign, hull, meet, neg
+from ivjoin.interval.machine.pairs import EMPTY, Pair, abs_, abs_rev, by_sign, hull, meet, neg
 
 __all__ = [
     "EMPTY", "abs_", "abs_rev", "div", "div_rev_dividend", "div_rev_divisor", "floor_root", "hull", "meet", "mod",
@@ -58,23 +58,6 @@ def sqr_rev(z: Pair, x: Pair) -> Pair:
 def floor_root(n: int, k: int) -> int:
     """Return the greatest int whose k-th power is not above ``n >= 0``."""
     return isqrt(n) if k == 2 else last_true(lambda r: r**k <= n, 0, 1 << -(-n.bit_length() // k))
-
-
-def abs_(a: Pair) -> Pair:
-    if a[0] >= 0:
-        return a
-    if a[1] <= 0:
-        return -a[1], -a[0]
-    return 0, max(-a[0], a[1])
-
-
-def abs_rev(z: Pair, x: Pair) -> Pair:
-    """Return the members of ``x`` whose magnitude is in ``z``."""
-    if z[0] < 0:
-        z = (0, z[1])
-    if z[0] > z[1]:
-        return EMPTY
-    return hull(meet(z, x), meet(neg(z), x))
 
 
 # Division
