@@ -118,7 +118,7 @@ def intdiv(p: Place) -> Rule | None:
 
 def remainder(name: str) -> Maker:
     """Return the rule of rem or pmod of ints, or of decimals of one scale."""
-    made = binary(name, divides=True)
+    made = binary(name)
     return lambda p: made(p)._replace(finer=_by_value(p.i)) if _same_scale(p) else None
 
 
@@ -156,11 +156,11 @@ def abs_(p: Place) -> Rule:
 # Decimals: real results are rounded HALF_UP, as in ``ivjoin.interval.machine.decimals``.
 
 
-def _decimal(p: Place, name: str, divides: bool = False) -> Rule | None:
+def _decimal(p: Place, name: str) -> Rule | None:
     made = operators.outer(name, *(a.type for a in p.node.args))
     if made.domain.scale != p.node.type.scale:
         return None
-    return exact_product(p) if made.forward is m.mul else of_binary(p, made, divides)
+    return exact_product(p) if made.forward is m.mul else of_binary(p, made)
 
 
 def decimal_sum(name: str) -> Maker:
@@ -177,7 +177,7 @@ def decimal_mul(p: Place) -> Rule | None:
 
 
 def decimal_div(p: Place) -> Rule | None:
-    return _decimal(p, "div", divides=True)
+    return _decimal(p, "div")
 
 
 def round_(p: Place) -> Rule | None:

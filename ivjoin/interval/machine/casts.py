@@ -22,7 +22,7 @@ from ivjoin.interval.machine.bisection import float_preimage, preimage
 from ivjoin.interval.machine.decimals import half_up, rounded, unrounded
 from ivjoin.interval.machine.float_operators import above, at_least, at_most, below
 from ivjoin.interval.machine.floats import Format
-from ivjoin.interval.machine.operation import Unary, within
+from ivjoin.interval.machine.operation import NULL, Unary, within
 from ivjoin.interval.machine.pairs import EMPTY, Pair, meet
 from ivjoin.interval.machine.types import DAY, Type
 
@@ -193,7 +193,7 @@ def _float_to_decimal(s: Type, t: Type) -> Unary:
 
     made = _by_bisection(s, t, convert, lambda z: z / 10**t.scale)
     # Infinities and NaN become NULL; a number with too many digits is an error.
-    return made._replace(nan="null", makes_null=lambda x: bool(x[0] == -inf or x[1] == inf))
+    return made._replace(nan="null", makes=lambda x: NULL if x[0] == -inf or x[1] == inf else 0)
 
 
 def _float_to_timestamp(s: Type, t: Type) -> Unary:

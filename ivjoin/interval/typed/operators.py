@@ -56,15 +56,16 @@ def outer(name: str, x: Type, y: Type) -> Binary:
     Its bounds enclose the results, and are the hull for sums and where the arguments are single values.
     """
     if x.kind == y.kind == "decimal":
-        return _decimal(name, x, y)
-    if x == y and x.kind == "float":
-        return float_operators.outer(name, x)
-    if x == y and x.kind == "int":
-        return _integer(name, x)
-    made = _temporal(name, x, y)
+        made: Binary | None = _decimal(name, x, y)
+    elif x == y and x.kind == "float":
+        made = float_operators.outer(name, x)
+    elif x == y and x.kind == "int":
+        made = _integer(name, x)
+    else:
+        made = _temporal(name, x, y)
     if made is None:
         raise _unknown(name, x, y)
-    return made
+    return made._replace(divides=name in ("div", "rem", "pmod"))
 
 
 # Ints
