@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
-import math
 import re
 import uuid
 from collections.abc import Mapping
 from decimal import ROUND_HALF_UP, Context, Decimal
-from fractions import Fraction
 from typing import Any, TypeAlias
 from zoneinfo import ZoneInfo
 
@@ -31,6 +29,7 @@ from ivjoin.expr.types import (
     duration,
     timestamp,
 )
+from ivjoin.interval.machine.domains import seconds_of
 
 __all__ = [
     "Params", "Value", "date_of", "decimal_text", "instant_of", "is_literal", "literal", "parse_moment",
@@ -151,7 +150,7 @@ def physical(value: Any, type: Type) -> Any:
     elif isinstance(value, int) and type.is_discrete:
         return _fits(value, value, type)
     elif isinstance(value, (int, float)) and kind == "float":
-        return _as_float(value, type)
+        return type.format.near(float(value))
     elif isinstance(value, str) and kind == "string":
         if not is_unicode(value):
             raise ConditionError(f"the text {came(value)} contains an unpaired surrogate, which no column can contain")
@@ -163,38 +162,12 @@ def physical(value: Any, type: Type) -> Any:
     raise ConditionError(f"{came(value)} is not a value of type {type}")
 
 
-def _as_float(value: float, type: Type) -> float:
-    if type.bits == 32:
-        import struct
-
-        try:
-            return float(struct.unpack("<f", struct.pack("<f", value))[0])
-        except OverflowError:
-            return math.copysign(math.inf, value)
-    return float(value)
-
-
 def _fits(x: Any, value: Any, type: Type) -> int:
     lo, hi = type.limits
     n = int(x)
     if n != x or not lo <= n <= hi:
         raise ConditionError(f"{came(value)} does not fit {type} exactly")
     return n
-
-
-def seconds_of(value: dt.datetime | dt.timedelta | dt.time) -> Fraction:
-    """Return seconds since the epoch (of local time, if there is no zone), of a duration, or since midnight."""
-    if isinstance(value, dt.datetime):
-        # Not through a datetime in UTC: for the first and the last day, Python has none.
-        span = value.replace(tzinfo=None) - _EPOCH - (value.utcoffset() or dt.timedelta(0))
-    elif isinstance(value, dt.timedelta):
-        span = value
-    else:
-        span = dt.datetime.combine(_EPOCH, value) - _EPOCH
-    # pandas' subclasses of datetime and timedelta carry nanoseconds.
-    extra = int(getattr(span, "nanoseconds", 0))
-    micros = (span.days * 86_400 + span.seconds) * 1_000_000 + span.microseconds
-    return Fraction(micros * 1_000 + extra, 10**9)
 
 
 def date_of(days: int) -> dt.date:
