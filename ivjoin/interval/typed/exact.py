@@ -18,8 +18,9 @@ from ivjoin.interval.machine.domains import domain
 from ivjoin.interval.machine.operation import Unary, argument, argument_of_two, result, result_of_two
 from ivjoin.interval.machine.pairs import EMPTY, hull, is_empty, meet
 from ivjoin.interval.machine.types import Type
+from ivjoin.interval.typed.comparison import extreme
 from ivjoin.interval.typed.intervals import DomainInterval, entire, given, like, of_values, operand
-from ivjoin.interval.typed.operators import binary, extremum, unary
+from ivjoin.interval.typed.operators import binary, extremum_rev, unary
 
 __all__ = [
     "abs", "abs_rev", "add", "add_rev", "apply", "apply_rev", "cast", "cast_rev", "ceil", "ceil_rev", "div",
@@ -148,29 +149,16 @@ pmod, pmod_rev1, pmod_rev2 = _binary("pmod"), _reverse("pmod", 1), _reverse("pmo
 
 
 def _extremum(greater: bool) -> Callable[[Any, Any], DomainInterval]:
-    up, _ = extremum(greater)
-
     def forward(x: Any, y: Any) -> DomainInterval:
         x, y = operand(x, y), operand(y, x)
         _same("the second interval", y.domain, x.domain)
-        pair = EMPTY if x.is_void or y.is_void else up(x.pair, y.pair)
-        # With NaN, the smaller one is the number. With NULL, both are the other argument.
-        if (y.null or (y.nan and not greater)) and not x.is_void:
-            pair = hull(pair, x.pair)
-        if (x.null or (x.nan and not greater)) and not y.is_void:
-            pair = hull(pair, y.pair)
-        some_x, some_y = not x.is_void or x.nan or x.null, not y.is_void or y.nan or y.null
-        if greater:
-            nan = (x.nan and some_y) or (y.nan and some_x)
-        else:
-            nan = (x.nan and (y.nan or y.null)) or (y.nan and x.null)
-        return DomainInterval(x.domain, *pair, nan, x.null and y.null)
+        return of_values(x.domain, extreme(greater, x.values, y.values))
 
     return forward
 
 
 def _extremum_rev(greater: bool) -> Callable[..., DomainInterval]:
-    _, back = extremum(greater)
+    back = extremum_rev(greater)
 
     def backward(b: Any, c: Any, x: Any = None) -> DomainInterval:
         x = operand(given(x, b, c), b, c)
