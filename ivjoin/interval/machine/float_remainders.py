@@ -100,7 +100,7 @@ def _quotient_of(a: float, b: float) -> int:
 def dividends(f: Format, z: Pair, b: Pair, x: Pair) -> Pair:
     """Return the members of ``x`` with ``fmod(x, b)`` in ``z``."""
     k = m.abs_(b)
-    out = _roughly_divided(z, b, meet(x, (-f.max, f.max)))
+    out = machine.roughly_signed(z, k[0], meet(x, (-f.max, f.max)))
     if k[0] != k[1] or k[0] == inf or is_empty(out):
         return out
     # One divisor: in units of the smallest number all values are ints, and so are the dividends with this remainder.
@@ -195,18 +195,6 @@ def positive_dividends(f: Format, z: Pair, b: Pair, x: Pair) -> Pair:
     if z[0] <= 0 <= z[1]:
         rest = hull(hull(rest, wraps), (0.0, 0.0))
     return hull(out, dividends(f, rest, b, negative)) if rest[0] <= rest[1] else out
-
-
-def _roughly_divided(z: Pair, b: Pair, x: Pair) -> Pair:
-    """Return the members of ``x`` with ``fmod(x, b)`` in ``z``: the sign and the magnitude that it needs."""
-    if z[0] > 0:
-        x = meet(x, (z[0], inf))
-    elif z[1] < 0:
-        x = meet(x, (-inf, z[1]))
-    size = m.abs_(b)[0]
-    if -size < x[0] and x[1] < size:
-        x = meet(x, z)
-    return x
 
 
 def _roughly_positive(f: Format, a: Pair, b: Pair) -> Pair:

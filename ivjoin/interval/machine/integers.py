@@ -12,14 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import isqrt
+from typing import Any
 
 from ivjoin.interval.machine.bisection import last_true
 from ivjoin.interval.machine.pairs import EMPTY, Pair, abs_, abs_rev, by_sign, hull, meet, neg
 
 __all__ = [
     "EMPTY", "abs_", "abs_rev", "div", "div_rev_dividend", "div_rev_divisor", "floor_root", "hull", "meet", "mod",
-    "mod_rev_dividend", "mod_rev_divisor", "mul", "mul_rev", "pmod", "pmod_rev_dividend", "pmod_rev_divisor", "sqr",
-    "sqr_rev", "truncated",
+    "mod_rev_dividend", "mod_rev_divisor", "mul", "mul_rev", "pmod", "pmod_rev_dividend", "pmod_rev_divisor",
+    "roughly_signed", "sqr", "sqr_rev", "truncated",
 ]  # fmt: skip
 
 
@@ -178,8 +179,11 @@ def _signed_dividends(z: Pair, k: int, x: Pair) -> Pair:
     return out
 
 
-def _roughly_signed(z: Pair, bl: int, x: Pair) -> Pair:
-    # A remainder has the sign and at most the magnitude of the dividend. A dividend below the divisor is its remainder.
+def roughly_signed(z: Pair, bl: Any, x: Pair) -> Pair:
+    """Return bounds of the members of ``x``, dividends by divisors from ``bl`` on, with a remainder in ``z``.
+
+    A remainder has the sign and at most the magnitude of the dividend. A dividend below the divisor is its remainder.
+    """
     if z[0] > 0:
         x = meet(x, (z[0], x[1]))
     elif z[1] < 0:
@@ -197,7 +201,7 @@ def mod_rev_dividend(z: Pair, b: Pair, x: Pair) -> Pair:
         for k in range(bl, bh + 1):
             out = hull(out, _signed_dividends(z, k, x))
         return out
-    return _roughly_signed(z, bl, x)
+    return roughly_signed(z, bl, x)
 
 
 def mod_rev_divisor(z: Pair, a: Pair, x: Pair) -> Pair:
@@ -255,7 +259,7 @@ def pmod_rev_dividend(z: Pair, b: Pair, x: Pair) -> Pair:
                 out = hull(out, _congruent(z, k, x))
             return out
         if x[0] >= 0:
-            return _roughly_signed(z, bl, x)
+            return roughly_signed(z, bl, x)
         return x if z[0] < bh else EMPTY
 
     return by_sign(b, 1, positive, lambda bl, bh: mod_rev_dividend(z, (bl, bh), x))
