@@ -25,6 +25,7 @@ from ivjoin.functions.rules.state import Infeasible, State
 from ivjoin.interval import truth
 from ivjoin.interval.machine import floats
 from ivjoin.interval.machine.integers import floor_root, mul_rev
+from ivjoin.interval.machine.pairs import hull, meet
 from ivjoin.propagation.polynomial import SLOP, Normal, error_of, power, range_of, ready, uses_of
 from ivjoin.propagation.sums import Equation
 
@@ -243,11 +244,11 @@ def _square(a: Any, b: Polynomial, rest: Polynomial, whole: bool) -> Way:
         else:
             near, far = _outward(sqrt(max(low, 0.0)), sqrt(high))
             near = max(near, 0.0)
-        parts = [
+        parts = (
             (mul_rev if whole else _float_mul_rev)(_moved(u, m, whole), (two, two), (x[0], x[1]))
             for u in ((near, far), (-far, -near))
-        ]
-        return _hull_within(x, parts)
+        )
+        return _hull_within(x, *parts)
 
     return way
 
@@ -270,15 +271,14 @@ def _root(k: int, factor: Polynomial, rest: Polynomial, whole: bool) -> Way:
             return _cut_root(lo, k, whole, up=True), _cut_root(hi, k, whole, up=False)
         far = _cut_root(hi, k, whole, up=False)
         near = _cut_root(max(lo, 0), k, whole, up=True)
-        return _hull_within(d, [(near, far), (-far, -near)])
+        return _hull_within(d, (near, far), (-far, -near))
 
     return way
 
 
-def _hull_within(d: Any, parts: Sequence[Pair]) -> Pair:
-    """Return the hull of the parts of some intervals within a domain."""
-    cut = [(lo, hi) for lo, hi in ((max(a, d[0]), min(b, d[1])) for a, b in parts) if lo <= hi]
-    return (min(lo for lo, _ in cut), max(hi for _, hi in cut)) if cut else (1, 0)
+def _hull_within(d: Any, first: Pair, second: Pair) -> Pair:
+    """Return the hull of the parts of two intervals within a domain."""
+    return hull(meet(first, d[:2]), meet(second, d[:2]))
 
 
 def _cut_root(v: Any, k: int, whole: bool, up: bool) -> Any:
