@@ -106,7 +106,7 @@ def logarithm(f: Function, inverse: Function, pole: float) -> Maker:
     return rising(f, inverse, (nextafter(pole, inf), inf), ENTIRE, NULL)
 
 
-def even(low: Function, high: Function, inverse: Function) -> Maker:
+def even(low: Function, high: Function, inverse: Function) -> Callable[[Place], Rule]:
     """Return a function that rises with the magnitude, enclosed by two others."""
 
     def up(x: Pair) -> Pair:
