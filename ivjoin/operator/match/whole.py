@@ -25,7 +25,7 @@ from ivjoin.operator.match.residual import matching
 from ivjoin.operator.match.values import prepare
 from ivjoin.operator.sources import SideSources, side_sources
 from ivjoin.operator.state import State
-from ivjoin.operator.tables import join_fields, output_table
+from ivjoin.operator.tables import OutputTable, join_fields, output_table
 from ivjoin.outer.emit import BatchRows, Emitter
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.layout import row_layouts
@@ -52,10 +52,6 @@ class Part:
     batch: pa.RecordBatch
     start: int
     end: int
-
-    @classmethod
-    def owned(cls, batch: pa.RecordBatch) -> Part:
-        return cls(batch, 0, batch.num_rows)
 
 
 class _Half:
@@ -85,14 +81,14 @@ class Whole:
         self.plan = plan = plan.own()
         self.probe = probe
         self._most_pairs = _MOST_PAIRS if pairs is None else pairs
-        self.rows_out = 0
         self.layouts = layouts = row_layouts(plan)
         self.index = layouts[0].index, layouts[1].index
         frontiers = Frontier([], {}), Frontier([], {})
         self.intake = Intake(plan, frontiers)
         self.emitter = Emitter(plan.schema, plan.fields, plan.spec.batch_size, plan.spec.timezone)
         output = output_table(plan)
-        self._blocks = output.kinds is not None and output.kinds <= {at.WORDS} and wanted()
+        words = output.kinds is not None and output.kinds <= {at.WORDS}
+        self._blocks = words and not _mixes(plan, probe, output) and wanted()
         also = [plan.emitted(s) if self._blocks else set[int]() for s in (0, 1)]
         self.sources: list[SideSources] = [side_sources(plan, s, frontiers[s], also[s]) for s in (0, 1)]
         width = max(len(side.schema) for side in plan.sides)
@@ -228,13 +224,9 @@ class Whole:
         record = address(self._words)
         while status := slice_join.join_slice(record):
             if status & at.OUTPUT:
-                batch = pa.RecordBatch._import_from_c(self.states[0].out_struct, self.plan.schema)
-                self.rows_out += batch.num_rows
-                yield batch
+                yield pa.RecordBatch._import_from_c(self.states[0].out_struct, self.plan.schema)
             elif status & at.GATHER:
-                for batch in self._gathered(batches):
-                    self.rows_out += batch.num_rows
-                    yield batch
+                yield from self._gathered(batches)
             elif status & at.DECIDE:
                 self._decide(batches)
             elif status & at.KEYS:
@@ -312,3 +304,10 @@ class Whole:
         order[np.concatenate((np.flatnonzero(there), np.flatnonzero(~there)))] = np.arange(len(rows))
         one = in_few_batches([part for part in parts if part.num_rows])
         return [rows_at(one[0], order)] if len(one) == 1 else one
+
+
+def _mixes(plan: JoinPlan, probe: int, output: OutputTable) -> bool:
+    """Return whether a key column has bits of the left rows for pairs, and of the right ones for rows alone."""
+    fields = output.fields
+    both = (fields["left"] >= 0) & (fields["right"] >= 0) & (fields["alike"] == 0)
+    return probe == 1 and plan.how.keep[1] and bool(both.any())

@@ -78,25 +78,6 @@ def _taken(op, column, width, n, index, clean, shared, missing, validity, data):
 
 
 @inner
-def _either(validity, data, width, n, index, other, other_validity, other_data):
-    """Fill the rows without a place in ``index`` from another column; return the nulls. Bitmaps are of all rows."""
-    bits = mem.at_u8(validity)
-    others = mem.at_u8(other_validity)
-    t = mem.at_u8(data)
-    s = mem.at_u8(other_data)
-    nulls = np.int64(0)
-    for i in range(n):
-        bit = (bits[i >> 3] >> (i & 7)) & 1
-        if index[i] < 0 and other[i] >= 0:
-            for w in range(i * width, i * width + width):
-                t[w] = s[w]
-            bit = (others[i >> 3] >> (i & 7)) & 1
-            bits[i >> 3] |= bit << (i & 7)
-        nulls += 1 - bit
-    return nulls
-
-
-@inner
 def _cleaned(index, n, out):
     for i in range(n):
         out[i] = max(index[i], np.int32(0))
@@ -113,46 +94,31 @@ def build_rows(s, which, n, at, to):
     first = operator_at(mem.load(s.operators), 0)
     n_fields = s.n_fields
     bitmap = (((n + 7) >> 3) + 63) & ~63
-    size = 2 * bitmap
-    widest = np.int64(0)
-    mixes = False
+    size = bitmap
     for f in range(n_fields):
-        field = field_at(first.fields, f)
-        size += ((n * field.width + 63) & ~63) + bitmap
-        if field.left >= 0 and field.right >= 0 and field.alike == 0:
-            mixes = True
-            widest = max(widest, field.width)
-    if mixes and which == PAIRS:
-        size += bitmap + ((n * widest + 63) & ~63)
+        size += ((n * field_at(first.fields, f).width + 63) & ~63) + bitmap
     block, children, structs, pairs, top = begin_block(n_fields, 2, size)
     if block == 0:
         return False
-    # Of each side: the places, these without -1, and the bitmap that columns without nulls of their own share.
     my_index = mem.at_i32(at)
+    # The places without -1, and the bitmap that columns without nulls of their own share.
     their_index = mem.at_i32(to)
-    my_clean = at
     their_clean = to
-    mine = np.int64(0)
     theirs = np.int64(0)
     if which == PAIRS:
         theirs = _there(top, their_index, n)
         if theirs:
             their_clean = s.clean
             _cleaned(their_index, n, mem.at_i32(s.clean))
-    their_shared = top
-    my_shared = top + bitmap
-    top += 2 * bitmap
-    other_bits = top
-    other_data = top + bitmap
-    if mixes and which == PAIRS:
-        top = other_data + ((n * widest + 63) & ~63)
+    shared = top
+    top += bitmap
     for f in range(n_fields):
         field = field_at(first.fields, f)
         width = field.width
         side = which
         if which == PAIRS:
             side = 0 if field.left >= 0 else 1
-            if field.left >= 0 and field.right >= 0 and (field.alike or (p == 1 and theirs == n)):
+            if field.left >= 0 and field.right >= 0 and field.alike:
                 side = p
         column = field.left if side == 0 else field.right
         data = top + bitmap
@@ -164,30 +130,13 @@ def build_rows(s, which, n, at, to):
             blank(data, n * width)
         else:
             op = operator_at(mem.load(s.operators + 8 * side), 0)
-            state = mem.at_i64(op.state_at)
             if side == p or which != PAIRS:
-                nulls = _taken(op, column, width, n, my_index, mem.at_i32(my_clean), my_shared, mine, top, data)
-                validity = state[0]
+                nulls = _taken(op, column, width, n, my_index, my_index, 0, 0, top, data)
             else:
                 nulls = _taken(
-                    op, column, width, n, their_index, mem.at_i32(their_clean), their_shared, theirs, top, data
+                    op, column, width, n, their_index, mem.at_i32(their_clean), shared, theirs, top, data
                 )
-                validity = state[0]
-                if theirs and field.right >= 0 and field.left >= 0:
-                    # A key column that comes out once, as the left side has it, and where that has no row, the right.
-                    if validity != top:
-                        for b in range((n + 7) >> 3):
-                            mem.at_u8(top)[b] = mem.at_u8(validity)[b]
-                        validity = top
-                    probe = operator_at(mem.load(s.operators + 8 * p), 0)
-                    for b in range((n + 7) >> 3):
-                        mem.at_u8(my_shared)[b] = 255
-                    _taken(
-                        probe, field.right, width, n, my_index, mem.at_i32(my_clean), my_shared, mine, other_bits,
-                        other_data,
-                    )
-                    their_bits = mem.at_i64(probe.state_at)[0]
-                    nulls = _either(top, data, width, n, their_index, my_index, their_bits, other_data)
+            validity = mem.at_i64(op.state_at)[0]
         mem.save(pairs, validity if nulls else 0)
         mem.save(pairs + 8, data)
         top = data + ((n * width + 63) & ~63)
