@@ -188,10 +188,15 @@ def test_absurd_numbers_in_text() -> None:
     assert cast(pa.string(), ty.FLOAT64, texts) == [inf, 0.0, inf, 0.0, -1e50, 1e37]
 
 
-@pytest.mark.parametrize("u", [ty.INT8, ty.INT64, ty.UINT64, ty.FLOAT32, ty.FLOAT64, ty.BOOL, ty.decimal(10, 2)], ids=str)
+_NUMBERS = [ty.INT8, ty.INT64, ty.UINT64, ty.FLOAT32, ty.FLOAT64, ty.BOOL, ty.decimal(10, 2)]
+
+
+@pytest.mark.parametrize("u", _NUMBERS, ids=str)
 def test_a_literal_text_is_cast_as_the_text_of_a_column(u: ty.Type) -> None:
-    texts = ["", "0", "-0", " 42 ", "128", "9223372036854775808", "1e400", "1.005", "nan", "-nan", "-inf", "1d", "TRUE",
-             "\xa05", "9" * 50]  # fmt: skip
+    texts = [
+        "", "0", "-0", " 42 ", "128", "9223372036854775808", "1e400", "1.005", "nan", "-nan", "-inf", "1d", "TRUE",
+        "\xa05", "9" * 50,
+    ]  # fmt: skip
     for text, want in zip(texts, cast(pa.string(), u, texts), strict=True):
         made = build.cast(literal(text), u)
         assert (made.op == "literal") == (want is not ERROR), text
