@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from math import floor
 
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.types import Type
+from ivjoin.interval.machine.integers import floor_root
 
-__all__ = ["Form", "Number", "plain", "scale_of", "size"]
+__all__ = ["Form", "Number", "plain", "root_bound", "scale_of", "size"]
 
 Number = int | Fraction
 
@@ -66,3 +68,18 @@ def scale_of(t: Type) -> int:
 def plain(x: Number) -> Number:
     """Return integers as int: their arithmetic is several times faster than the arithmetic of Fraction."""
     return x.numerator if isinstance(x, Fraction) and x.denominator == 1 else x
+
+
+def root_bound(u: Fraction, n: int, whole: bool) -> Number | None:
+    """Return a bound of ``a`` (of ``|a|`` for even n) for ``a**n <= u``; None if ``a`` does not exist."""
+    if whole:
+        top = floor(u)
+        if top >= 0:
+            return floor_root(top, n)
+        below = floor_root(-top, n)
+        return None if n % 2 == 0 else -below if below**n == -top else -below - 1
+    if u < 0 and n % 2 == 0:
+        return None
+    scaled = abs(u.numerator) * u.denominator ** (n - 1)
+    root = floor_root(scaled, n)
+    return Fraction(root + 1 if u >= 0 else -root, u.denominator)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
-import math
 import re
 import uuid
 from collections.abc import Mapping
 from decimal import ROUND_HALF_UP, Context, Decimal
-from fractions import Fraction
 from typing import Any, TypeAlias
 from zoneinfo import ZoneInfo
 
@@ -31,11 +29,11 @@ from ivjoin.expr.types import (
     duration,
     timestamp,
 )
+from ivjoin.interval.machine.domains import seconds_of
 
 __all__ = [
-    "Params", "Value", "date_of", "decimal_text", "instant_of", "is_literal", "literal", "parse_date", "parse_number",
-    "parse_time", "parse_timestamp", "physical", "seconds_of", "uuid_bytes", "uuid_text",
-    "zone_named",
+    "Params", "Value", "date_of", "decimal_text", "instant_of", "is_literal", "literal", "parse_moment",
+    "parse_timestamp", "physical", "seconds_of", "uuid_bytes", "uuid_text", "zone_named",
 ]  # fmt: skip
 
 Value: TypeAlias = bool | int | float | Decimal | str | bytes | dt.date | dt.time | dt.timedelta  # a datetime is a date
@@ -152,7 +150,7 @@ def physical(value: Any, type: Type) -> Any:
     elif isinstance(value, int) and type.is_discrete:
         return _fits(value, value, type)
     elif isinstance(value, (int, float)) and kind == "float":
-        return _as_float(value, type)
+        return type.format.near(float(value))
     elif isinstance(value, str) and kind == "string":
         if not is_unicode(value):
             raise ConditionError(f"the text {came(value)} contains an unpaired surrogate, which no column can contain")
@@ -164,38 +162,12 @@ def physical(value: Any, type: Type) -> Any:
     raise ConditionError(f"{came(value)} is not a value of type {type}")
 
 
-def _as_float(value: float, type: Type) -> float:
-    if type.bits == 32:
-        import struct
-
-        try:
-            return float(struct.unpack("<f", struct.pack("<f", value))[0])
-        except OverflowError:
-            return math.copysign(math.inf, value)
-    return float(value)
-
-
 def _fits(x: Any, value: Any, type: Type) -> int:
     lo, hi = type.limits
     n = int(x)
     if n != x or not lo <= n <= hi:
         raise ConditionError(f"{came(value)} does not fit {type} exactly")
     return n
-
-
-def seconds_of(value: dt.datetime | dt.timedelta | dt.time) -> Fraction:
-    """Return seconds since the epoch (of local time, if there is no zone), of a duration, or since midnight."""
-    if isinstance(value, dt.datetime):
-        # Not through a datetime in UTC: for the first and the last day, Python has none.
-        span = value.replace(tzinfo=None) - _EPOCH - (value.utcoffset() or dt.timedelta(0))
-    elif isinstance(value, dt.timedelta):
-        span = value
-    else:
-        span = dt.datetime.combine(_EPOCH, value) - _EPOCH
-    # pandas' subclasses of datetime and timedelta carry nanoseconds.
-    extra = int(getattr(span, "nanoseconds", 0))
-    micros = (span.days * 86_400 + span.seconds) * 1_000_000 + span.microseconds
-    return Fraction(micros * 1_000 + extra, 10**9)
 
 
 def date_of(days: int) -> dt.date:
@@ -232,11 +204,18 @@ _STAMP = re.compile(rf"(\d{{4}})(?:-(\d{{1,2}})(?:-(\d{{1,2}})(?:[T ]{_CLOCK}\s*
 _TIME = re.compile(_CLOCK, re.ASCII)
 
 
+def parse_moment(text: str, t: Type, zone: str) -> Node | None:
+    """Return a text as a literal of the kind of ``t``, in the unit of its digits; None for text of another kind."""
+    if t.kind == "date":
+        return _parse_date(text)
+    return _parse_time(text) if t.kind == "time" else parse_timestamp(text, bool(t.tz), zone)
+
+
 # The ends of the type, which stand for times before and after all others, as in DuckDB and PostgreSQL.
 _INFINITE = {"infinity": 1, "+infinity": 1, "-infinity": -1}
 
 
-def parse_date(text: str) -> Node | None:
+def _parse_date(text: str) -> Node | None:
     """Return the date literal of ``2024-01-31``, ``2024-1``, or a timestamp text's date part; None for other text."""
     s = text.strip()
     if (sign := _INFINITE.get(s.lower())) is not None:
@@ -284,7 +263,7 @@ def instant_of(local: dt.datetime, tz: dt.tzinfo) -> int:
     return _whole(local) - offset.days * 86_400 - offset.seconds
 
 
-def parse_time(text: str) -> Node | None:
+def _parse_time(text: str) -> Node | None:
     """Return the time-of-day literal of ``10:30`` or ``10:30:05.25``."""
     m = _TIME.fullmatch(text.strip())
     if m is None or m[2] is None or int(m[1]) > 23 or int(m[2]) > 59 or int(m[3] or 0) > 59:
@@ -308,17 +287,3 @@ def uuid_bytes(text: str) -> bytes | None:
 def uuid_text(value: bytes) -> str:
     """Write a UUID in the common form, in lower case."""
     return "-".join((value[:4].hex(), value[4:6].hex(), value[6:8].hex(), value[8:10].hex(), value[10:].hex()))
-
-
-def parse_number(text: str) -> int | Decimal | float | None:
-    """Return the number that a text is cast to: an int, a Decimal, or a float for NaN and the infinities."""
-    s = text.strip()
-    special = {"nan": math.nan, "inf": math.inf, "infinity": math.inf}
-    bare = s.lstrip("+-").lower()
-    if bare in special and len(s) - len(bare) <= 1:
-        return -special[bare] if s.startswith("-") else special[bare]
-    if re.fullmatch(r"[+-]?\d+", s, re.ASCII):
-        return int(s)
-    if re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?", s, re.ASCII):
-        return Decimal(s)
-    return None

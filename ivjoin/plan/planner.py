@@ -8,7 +8,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from ivjoin.conditions.evaluate import check_supported
+from ivjoin.conditions.evaluate import check_supported, evaluate, no_column
 from ivjoin.conditions.strictness import skips_nulls
 from ivjoin.errors import ConditionError, UnsupportedError
 from ivjoin.expr import build
@@ -119,10 +119,6 @@ def _key_equality(a: str, b: str, schemas: tuple[pa.Schema, pa.Schema], zone: st
         return build.eq(left, right, zone)
     except (ConditionError, UnsupportedError) as e:
         raise e.saying(f"key columns left.{a} and right.{b} cannot be compared: {e}") from e
-
-
-def _no_column(side: str, name: str) -> pa.Array:
-    raise AssertionError("a literal reads no column")
 
 
 def _implied(term: BandTerm, keys: Sequence[JoinKey]) -> bool:
@@ -236,11 +232,9 @@ def _stored_columns(plan: JoinPlan, s: int) -> list[int]:
 
 def _constants(constant: Sequence[Node]) -> tuple[bool, bool]:
     """Return whether a constant conjunct excludes every pair, and else whether one raises an error."""
-    from ivjoin.conditions.evaluate import evaluate
-
     null = False
     for node in constant:
-        v = evaluate([node], _no_column, 1)[0]
+        v = evaluate([node], no_column, 1)[0]
         if v.error is not None and v.error[0]:
             return False, True
         if v.valid is not None and not v.valid[0]:

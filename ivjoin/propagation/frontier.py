@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from threading import Lock
-from typing import Any
+from functools import lru_cache
 
 from ivjoin.expr.nodes import Node
 from ivjoin.functions.rules.domain import Dom
@@ -12,26 +11,15 @@ from ivjoin.propagation.dag import Outcome, Propagator
 
 __all__ = ["contract_nodes", "forward", "forward_all", "propagator"]
 
-_LIMIT = 128
-_made: dict[Any, Propagator] = {}
-_lock = Lock()
 
-
+@lru_cache(128)
 def propagator(conjuncts: tuple[Node, ...], also: tuple[Node, ...]) -> Propagator:
-    """Return a propagator of conjuncts that also has the nodes ``also``; a cached one if possible.
+    """Return a propagator of conjuncts that also has the nodes ``also``; one of the last 128 if possible.
 
     A division by zero is an error in a join, so TRUE conjuncts contain none. Without conjuncts, a row may raise an
     error.
     """
-    key = (conjuncts, also)
-    found = _made.get(key)
-    if found is None:
-        found = Propagator(conjuncts, also, zero_gives_null=not conjuncts)
-        with _lock:
-            while len(_made) >= _LIMIT:  # remove the oldest
-                del _made[next(iter(_made))]
-            _made[key] = found
-    return found
+    return Propagator(conjuncts, also, zero_gives_null=not conjuncts)
 
 
 def forward(node: Node, known: Mapping[Node, Dom]) -> Dom:

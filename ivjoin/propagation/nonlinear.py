@@ -13,6 +13,7 @@ The result is intersected with the domain from the operators; it never replaces 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from math import ceil, floor, inf, isqrt, nextafter, sqrt
 from typing import Any
 
@@ -22,7 +23,9 @@ from ivjoin.expr.polynomial import Polynomial, divided, plus, times
 from ivjoin.functions.rules.domain import NAN, NULL
 from ivjoin.functions.rules.state import Infeasible, State
 from ivjoin.interval import truth
+from ivjoin.interval.machine import floats
 from ivjoin.interval.machine.integers import floor_root, mul_rev
+from ivjoin.interval.machine.pairs import hull, meet
 from ivjoin.propagation.polynomial import SLOP, Normal, error_of, power, range_of, ready, uses_of
 from ivjoin.propagation.sums import Equation
 
@@ -32,6 +35,8 @@ T, F = truth.TRUE, truth.FALSE
 Pair = tuple[Any, Any]
 Target = tuple[Any, Any]
 _MAX = 1.7976931348623157e308
+# A target is itself rounded, so its factors are those of the rounded product.
+_float_mul_rev = partial(floats.mul_rev, floats.BINARY64)
 
 
 def polynomial_equation(
@@ -192,7 +197,7 @@ def _quotient(factor: Polynomial, rest: Polynomial, whole: bool) -> Way:
         if b is None or c is None or m is None:
             return None
         z = target[0] - c[1], target[1] - c[0]
-        y = (mul_rev if whole else _real_quotient)(z, b, (d[0] + m[0], d[1] + m[1]))
+        y = (mul_rev if whole else _float_mul_rev)(z, b, (d[0] + m[0], d[1] + m[1]))
         return _moved(y, m, whole)
 
     return way
@@ -211,28 +216,6 @@ def _outward(lo: float, hi: float) -> Pair:
     lo, hi = min(lo, _MAX), max(hi, -_MAX)
     low = lo if lo == -inf else nextafter(lo - abs(lo) * SLOP, -inf)
     return low, hi if hi == inf else nextafter(hi + abs(hi) * SLOP, inf)
-
-
-def _real_quotient(z: Pair, b: Pair, x: Pair) -> Pair:
-    """Return the members of ``x`` whose product with a member of ``b`` is in ``z``, rounded outward."""
-    bl, bh = b
-    if bl <= 0 <= bh:
-        if z[0] <= 0 <= z[1]:
-            return x
-        if z[1] < 0:
-            z, bl, bh = (-z[1], -z[0]), -bh, -bl
-        # Positive targets: the parts of the divisor below and above zero.
-        above = z[0] / bh if bh > 0 else inf
-        below = z[0] / bl if bl < 0 else -inf
-        lo = x[0] if bl < 0 else above
-        hi = x[1] if bh > 0 else below
-        if bl < 0 < bh:
-            lo, hi = (above if x[0] > below else x[0]), (below if x[1] < above else x[1])
-        if lo > hi:
-            return 1, 0
-        return _outward(lo, hi)
-    corners = [u / v for u in z for v in (bl, bh)]
-    return _outward(min(corners), max(corners))
 
 
 def _square(a: Any, b: Polynomial, rest: Polynomial, whole: bool) -> Way:
@@ -261,11 +244,11 @@ def _square(a: Any, b: Polynomial, rest: Polynomial, whole: bool) -> Way:
         else:
             near, far = _outward(sqrt(max(low, 0.0)), sqrt(high))
             near = max(near, 0.0)
-        parts = [
-            (mul_rev if whole else _real_quotient)(_moved(u, m, whole), (two, two), (x[0], x[1]))
+        parts = (
+            (mul_rev if whole else _float_mul_rev)(_moved(u, m, whole), (two, two), (x[0], x[1]))
             for u in ((near, far), (-far, -near))
-        ]
-        return _hull_within(x, parts)
+        )
+        return _hull_within(x, *parts)
 
     return way
 
@@ -280,7 +263,7 @@ def _root(k: int, factor: Polynomial, rest: Polynomial, whole: bool) -> Way:
             return None
         x = power(d[0], d[1], k)
         z = target[0] - c[1], target[1] - c[0]
-        y = (mul_rev if whole else _real_quotient)(z, b, x)
+        y = (mul_rev if whole else _float_mul_rev)(z, b, x)
         lo, hi = max(y[0], x[0]), min(y[1], x[1])
         if lo > hi:
             return 1, 0
@@ -288,15 +271,14 @@ def _root(k: int, factor: Polynomial, rest: Polynomial, whole: bool) -> Way:
             return _cut_root(lo, k, whole, up=True), _cut_root(hi, k, whole, up=False)
         far = _cut_root(hi, k, whole, up=False)
         near = _cut_root(max(lo, 0), k, whole, up=True)
-        return _hull_within(d, [(near, far), (-far, -near)])
+        return _hull_within(d, (near, far), (-far, -near))
 
     return way
 
 
-def _hull_within(d: Any, parts: Sequence[Pair]) -> Pair:
-    """Return the hull of the parts of some intervals within a domain."""
-    cut = [(lo, hi) for lo, hi in ((max(a, d[0]), min(b, d[1])) for a, b in parts) if lo <= hi]
-    return (min(lo for lo, _ in cut), max(hi for _, hi in cut)) if cut else (1, 0)
+def _hull_within(d: Any, first: Pair, second: Pair) -> Pair:
+    """Return the hull of the parts of two intervals within a domain."""
+    return hull(meet(first, d[:2]), meet(second, d[:2]))
 
 
 def _cut_root(v: Any, k: int, whole: bool, up: bool) -> Any:

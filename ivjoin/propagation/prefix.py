@@ -16,6 +16,7 @@ from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import NAN_ORDINAL, ordinal_of, value_of
 from ivjoin.functions.rules.domain import Dom
 from ivjoin.interval import truth
+from ivjoin.interval.machine.bisection import last_true
 from ivjoin.propagation.dag import Propagator
 
 __all__ = ["confirmed", "dead_until", "refutes"]
@@ -70,33 +71,8 @@ def dead_until(
     def test(x: int) -> bool:
         return refuted(sign * x)
 
-    if near is not None:
-        start = min(max(sign * near, low), high)
-        step = 1
-        if test(start):
-            low = start
-            while low < high and test(min(low + step, high)):
-                low = min(low + step, high)
-                step *= 2
-            high = min(low + step, high)
-        else:
-            high = start
-            while high - step > low and not test(high - step):
-                high -= step
-                step *= 2
-            low = max(high - step, low)
-            if not test(low):
-                return None
-    elif not test(low):
-        return None
-    # test(low) holds; the longest prefix ends in [low, high].
-    while low < high:
-        middle = (low + high + 1) >> 1
-        if test(middle):
-            low = middle
-        else:
-            high = middle - 1
-    return sign * low
+    found = last_true(test, low, high, low if near is None else sign * near)
+    return None if found < low else sign * found
 
 
 def confirmed(

@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
-from math import floor, isqrt
 
 from ivjoin.expr import ops
+from ivjoin.expr.form import root_bound
 from ivjoin.expr.nodes import Node
 from ivjoin.separation.linear import BOTH_SIDES, Form, Forms, Number, Power
 
-__all__ = ["Inequality", "consequences", "proportion", "root_bound"]
+__all__ = ["Inequality", "consequences", "proportion"]
 
 _MOST = 16
 
@@ -172,28 +172,3 @@ def _with_power(forms: Forms, q: Inequality, power: Power, rest: Form, depth: in
             return []
         parts = [e.plus(Form({}, root, root), -1) for e in ends]
     return [i for p in parts for i in consequences(forms, Inequality(p, q.nullable), depth - 1)]
-
-
-def root_bound(u: Fraction, n: int, whole: bool) -> Number | None:
-    """Return a bound of ``a`` (of ``|a|`` for even n) for ``a**n <= u``; None if ``a`` does not exist."""
-    if whole:
-        top = floor(u)
-        if top >= 0:
-            return _root(top, n)
-        below = _root(-top, n)
-        return None if n % 2 == 0 else -below if below**n == -top else -below - 1
-    if u < 0 and n % 2 == 0:
-        return None
-    scaled = abs(u.numerator) * u.denominator ** (n - 1)
-    return Fraction(_root(scaled, n) + 1, u.denominator) if u >= 0 else Fraction(-_root(scaled, n), u.denominator)
-
-
-def _root(x: int, n: int) -> int:
-    """Return the greatest whole number whose n-th power is not above ``x``."""
-    if n == 2:
-        return isqrt(x)
-    low, high = 0, 1 << (x.bit_length() // n + 1)
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if middle**n <= x else (low, middle - 1)
-    return low

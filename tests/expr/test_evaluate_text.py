@@ -14,9 +14,10 @@ import pytest
 from evaluating import ERROR, answers, col, same
 
 from ivjoin.conditions import scalar
-from ivjoin.expr import Scope
+from ivjoin.expr import Scope, build
 from ivjoin.expr import types as ty
 from ivjoin.expr.kernels.casttext import java_double
+from ivjoin.expr.literals import literal
 from ivjoin.expr.nodes import make
 
 S = col("s", pa.string())
@@ -185,3 +186,20 @@ def test_absurd_numbers_in_text() -> None:
     assert cast(pa.string(), ty.INT64, texts) == [ERROR] * 6
     inf = math.inf
     assert cast(pa.string(), ty.FLOAT64, texts) == [inf, 0.0, inf, 0.0, -1e50, 1e37]
+
+
+_NUMBERS = [ty.INT8, ty.INT64, ty.UINT64, ty.FLOAT32, ty.FLOAT64, ty.BOOL, ty.decimal(10, 2)]
+
+
+@pytest.mark.parametrize("u", _NUMBERS, ids=str)
+def test_a_literal_text_is_cast_as_the_text_of_a_column(u: ty.Type) -> None:
+    texts = [
+        "", "0", "-0", " 42 ", "128", "9223372036854775808", "1e400", "1.005", "nan", "-nan", "-inf", "1d", "TRUE",
+        "\xa05", "9" * 50,
+    ]  # fmt: skip
+    for text, want in zip(texts, cast(pa.string(), u, texts), strict=True):
+        made = build.cast(literal(text), u)
+        assert (made.op == "literal") == (want is not ERROR), text
+        if want is not ERROR:
+            (got,) = made.params
+            assert repr(got) == repr(want), text

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -310,7 +311,7 @@ def test_the_walk_notices_mistakes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def fresh(m: pytest.MonkeyPatch) -> None:
     """Forget the propagators that were made of the right rules."""
-    m.setattr(frontier, "_made", {})
+    m.setattr(frontier, "propagator", lru_cache(128)(frontier.propagator.__wrapped__))
 
 
 @pytest.mark.slow

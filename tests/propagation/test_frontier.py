@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -145,7 +146,7 @@ def test_threads_share_what_was_made(monkeypatch: pytest.MonkeyPatch) -> None:
             except Exception as e:
                 wrong.append(e)
 
-    monkeypatch.setattr(made, "_LIMIT", 3)
+    monkeypatch.setattr(made, "propagator", lru_cache(3)(made.propagator.__wrapped__))
     was = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     try:

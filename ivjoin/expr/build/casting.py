@@ -10,19 +10,8 @@ import numpy as np
 
 from ivjoin.errors import ConditionError, UnsupportedError
 from ivjoin.expr.kernels.casts import cast_rule, has_cast
-from ivjoin.expr.kernels.casttext import TRUTHS, decimal_parser
 from ivjoin.expr.kernels.cells import const_cell
-from ivjoin.expr.kernels.zones import zone_of
-from ivjoin.expr.literals import (
-    is_literal,
-    literal,
-    parse_date,
-    parse_number,
-    parse_time,
-    parse_timestamp,
-    uuid_bytes,
-    uuid_text,
-)
+from ivjoin.expr.literals import is_literal, literal, parse_moment, uuid_text
 from ivjoin.expr.nodes import Node, make
 from ivjoin.expr.types import BINARY, FLOAT32, TICKS_PER_SECOND, UUID, Type
 
@@ -70,12 +59,14 @@ _FOLDED = frozenset(
     [(a, b) for a in ("int", "float", "decimal") for b in ("int", "float", "decimal")]
     + [(kind, kind) for kind in ("timestamp", "duration", "time")]
     + [("date", "timestamp"), ("bool", "int"), ("int", "string")]
+    + [("string", kind) for kind in ("int", "float", "decimal", "bool", "binary")]
 )
 
 
 def _conversion(v: Any, s: Type, t: Type, zone: str) -> Any:
-    if s.kind == "string":
-        return _from_text(v, t, zone)
+    if s.kind == "string" and t.kind in ("date", "time", "timestamp"):
+        node = parse_moment(v, t, zone)
+        return node if node is None or node.type == t else converted(node, t, zone)
     if s.kind == t.kind == "int":
         return v
     if s.kind == "binary":
@@ -89,29 +80,6 @@ def _conversion(v: Any, s: Type, t: Type, zone: str) -> Any:
     if error is not None or (valid is not None and not valid[0]):
         return None
     return values.tolist()[0]
-
-
-def _from_text(text: str, t: Type, zone: str) -> Any:
-    if t.kind == "date":
-        return parse_date(text)
-    if t.kind == "timestamp":
-        node = parse_timestamp(text, bool(t.tz), zone)
-        return None if node is None else converted(node, t, zone) if node.type.unit != t.unit else node.params[0]
-    if t.kind == "time":
-        node = parse_time(text)
-        return None if node is None else node.params[0] if node.type == t else converted(node, t, zone)
-    if t.kind == "bool":
-        return TRUTHS.get(text.strip().lower())
-    if t.kind == "binary":
-        return uuid_bytes(text) if t == UUID else text.encode()
-    number = parse_number(text)
-    if number is None:
-        return None
-    if t.kind == "int":
-        return number if isinstance(number, int) else None
-    if t.kind == "float":
-        return float(number)
-    return None if isinstance(number, float) else decimal_parser(t, zone_of(None))(text.strip())
 
 
 def exact_value(node: Node) -> Fraction | None:

@@ -7,7 +7,7 @@ import itertools
 from ivjoin.errors import ConditionError, UnsupportedError
 from ivjoin.expr.build.casting import WIDE_DECIMAL, cast, converted, exact_value
 from ivjoin.expr.build.common import common_type, decimal_of, wider_decimal
-from ivjoin.expr.literals import is_literal, literal, parse_date, parse_time, parse_timestamp
+from ivjoin.expr.literals import is_literal, literal, parse_moment
 from ivjoin.expr.nodes import Node, make
 from ivjoin.expr.timezones import refuse_mixed
 from ivjoin.expr.types import BINARY, BOOL, DATE, FLOAT64, INT32, STRING, TICKS_PER_SECOND, Type, timestamp
@@ -130,11 +130,7 @@ def read_time(text: Node, t: Type, zone: str, what: str) -> Node:
     value = text.params[0]
     if value is None:
         return literal(None, t)
-    out = (
-        parse_date(value) if t.kind == "date"
-        else parse_time(value) if t.kind == "time"
-        else parse_timestamp(value, bool(t.tz), zone)
-    )  # fmt: skip
+    out = parse_moment(value, t, zone)
     if out is None:
         if t.kind != "time" and value.strip().lower().lstrip("+-") == "inf":
             raise ConditionError(f"the text '{value}' cannot be read as {t}; write 'infinity' or '-infinity'")

@@ -14,12 +14,12 @@ from ivjoin.errors import ConditionError
 from ivjoin.expr.kernels.calendar import split
 from ivjoin.expr.kernels.cells import Cell, Kernel, checked, dtype_of, narrowest, of_values
 from ivjoin.expr.kernels.zones import Zone, zone_of
-from ivjoin.expr.literals import uuid_bytes, uuid_text
+from ivjoin.expr.literals import decimal_text, uuid_bytes, uuid_text
 from ivjoin.expr.types import DAY, STRING, TICKS_PER_SECOND, Type
 from ivjoin.interval.machine.calendar import days_from_civil, year_month_day
 from ivjoin.interval.machine.decimals import half_up
 
-__all__ = ["CASTS", "TRUTHS", "decimal_parser", "java_double", "to_met_timestamp", "uuid_texts", "uuids_of"]
+__all__ = ["CASTS", "decimal_parser", "java_double", "to_met_timestamp", "uuid_texts", "uuids_of"]
 
 # White space and control characters, which UTF8String.trimAll removes.
 _BLANK = "".join(map(chr, [*range(33), *range(127, 160)]))
@@ -101,11 +101,11 @@ def decimal_parser(u: Type, _: Zone) -> Parse:
     return parse
 
 
-TRUTHS = dict.fromkeys(("t", "true", "y", "yes", "1"), True) | dict.fromkeys(("f", "false", "n", "no", "0"), False)
+_TRUTHS = dict.fromkeys(("t", "true", "y", "yes", "1"), True) | dict.fromkeys(("f", "false", "n", "no", "0"), False)
 
 
 def _bool_parser(u: Type, _: Zone) -> Parse:
-    return lambda s: TRUTHS.get(s.lower())
+    return lambda s: _TRUTHS.get(s.lower())
 
 
 _DATE = re.compile(r"([+-]?[0-9]{4,7})(?:-([0-9]{1,2})(?:-([0-9]{1,2})(?:[T ].*)?)?)?", re.DOTALL)
@@ -234,13 +234,7 @@ def _float_texts(t: Type, _: Zone) -> Format:
 
 
 def _decimal_texts(t: Type, _: Zone) -> Format:
-    def text(n: int) -> str:
-        if t.scale == 0:
-            return str(n)
-        figure = str(abs(n)).rjust(t.scale + 1, "0")
-        return f"{'-' if n < 0 else ''}{figure[: -t.scale]}.{figure[-t.scale :]}"
-
-    return lambda v: [text(n) for n in v.tolist()]
+    return lambda v: [decimal_text(n, t.scale) for n in v.tolist()]
 
 
 def _date_text(year: int, month: int, day: int) -> str:

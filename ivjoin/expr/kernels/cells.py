@@ -20,7 +20,7 @@ from ivjoin.expr.types import Type
 
 __all__ = [
     "LARGE", "Cell", "Consts", "Kernel", "Mask", "Rule", "absent", "checked", "combined", "const_cell", "const_values",
-    "dtype_of", "flagged", "met", "narrowest", "objects", "of_values", "one", "present", "repeated", "rows",
+    "dtype_of", "flagged", "met", "narrowest", "objects", "of_values", "present", "repeated", "rows",
     "unsupported",
 ]
 
@@ -107,12 +107,6 @@ def checked(f: Callable[..., tuple[Any, Mask]]) -> Kernel:
 def of_values(f: Callable[..., Any]) -> Kernel:
     """Return the kernel of a function of values that makes neither errors nor nulls."""
     return checked(lambda *values: (f(*values), None))
-
-
-def one(cell: Cell) -> np.ndarray:
-    """Return the value of a constant cell as an array without dimensions, which numpy broadcasts fastest."""
-    values: np.ndarray = cell[0]
-    return values.reshape(())
 
 
 _FIXED: dict[str, Any] = {

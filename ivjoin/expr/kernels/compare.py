@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ivjoin.expr.kernels.cells import Cell, Consts, Kernel, absent, combined, of_values, one, rows, unsupported
+from ivjoin.expr.kernels.cells import Cell, Consts, Kernel, absent, combined, of_values, rows, unsupported
 from ivjoin.expr.kernels.columns import bits
 from ivjoin.expr.nodes import FLIPPED, Node
 
@@ -80,15 +80,11 @@ def compare_rule(node: Node, consts: Consts) -> Kernel:
     f = comparer(op, kind)
     if kind in ("string", "binary"):
         return _text_kernel(f, left, right)
-    if right is not None:
-        c = one(right)
-        g = _FLOAT_CONST[op] if kind == "float" and c == c else f
-        return lambda a, _: (g(a[0], c), a[1], a[2])
-    if left is not None:
-        c = one(left)
-        h = (_FLOAT_CONST if kind == "float" and c == c else _FLOAT if kind == "float" else _PLAIN)[FLIPPED[op]]
-        return lambda _, b: (h(b[0], c), b[1], b[2])
-
+    if kind == "float" and right is not None and right[0] == right[0]:
+        f = _FLOAT_CONST[op]
+    elif kind == "float" and left is not None and left[0] == left[0]:
+        flipped = _FLOAT_CONST[FLIPPED[op]]
+        f = lambda x, y: flipped(y, x)  # noqa: E731
     return of_values(f)
 
 

@@ -17,7 +17,6 @@ from ivjoin.expr.kernels.cells import (
     count,
     dtype_of,
     of_values,
-    one,
     unsupported,
 )
 from ivjoin.expr.nodes import Node
@@ -26,16 +25,9 @@ __all__ = ["binary", "dividing", "logarithm", "neighbour", "pmod", "power", "sig
 
 
 def binary(f: Callable[[Any, Any], Any]) -> Rule:
-    def rule(node: Node, consts: Consts) -> Kernel:
+    def rule(node: Node, _: Consts) -> Kernel:
         if any(a.type != node.type for a in node.args):
             raise unsupported(node, "the arguments of float arithmetic have its type")
-        left, right = consts
-        if right is not None:
-            c = one(right)
-            return lambda a, _: (f(a[0], c), a[1], a[2])
-        if left is not None:
-            c = one(left)
-            return lambda _, b: (f(c, b[0]), b[1], b[2])
         return of_values(f)
 
     return rule
@@ -49,8 +41,7 @@ def dividing(f: Callable[[Any, Any], Any]) -> Rule:
             raise unsupported(node, "the arguments of float division have its type")
         divisor = consts[1]
         if divisor is not None and divisor[0][0] != 0:
-            c = one(divisor)
-            return lambda a, _: (f(a[0], c), a[1], a[2])
+            return of_values(f)
         return checked(lambda x, y: (f(x, y), y == 0))
 
     return rule

@@ -66,7 +66,7 @@ OPERATORS = (
     Operator(
         "div",
         {
-            "float": Meaning(ops_float.dividing(np.divide), binary("div", divides=True)),
+            "float": Meaning(ops_float.dividing(np.divide), binary("div")),
             "decimal": Meaning(ops_decimal.div, rules_integer.decimal_div),
         },
         ("l.x / r.y", "l.p / r.q"),
@@ -88,7 +88,7 @@ OPERATORS = (
         "mod",
         {
             "int": Meaning(ops_integer.arith, rules_integer.remainder("rem")),
-            "float": Meaning(ops_float.dividing(np.fmod), binary("rem", divides=True)),
+            "float": Meaning(ops_float.dividing(np.fmod), binary("rem")),
             "decimal": Meaning(ops_decimal.division(lambda q, r, y: r, False), rules_integer.remainder("rem")),
         },
         ("l.a % r.b", "l.x % r.y", "l.p % r.q"),
@@ -100,7 +100,7 @@ OPERATORS = (
         "pmod",
         {
             "int": Meaning(ops_integer.arith, rules_integer.remainder("pmod")),
-            "float": Meaning(ops_float.dividing(ops_float.pmod), binary("pmod", divides=True)),
+            "float": Meaning(ops_float.dividing(ops_float.pmod), binary("pmod")),
             "decimal": Meaning(ops_decimal.division(ops_decimal.positive, False), rules_integer.remainder("pmod")),
         },
         ("pmod(l.a, r.b)", "pmod(l.x, r.y)", "pmod(l.p, r.q)"),

@@ -14,13 +14,12 @@ from ivjoin.expr.literals import literal
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.types import Type
 from ivjoin.interval import truth
+from ivjoin.interval.machine.operation import NAN, NULL
 
 __all__ = [
     "NAN", "NULL", "Dom", "is_void", "may_null", "met", "none_of", "of_literal", "state_of", "top", "united",
     "with_null", "without_null",
 ]  # fmt: skip
-
-NULL, NAN = 1, 2
 
 
 def top(t: Type) -> Any:

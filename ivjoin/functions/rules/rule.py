@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from ivjoin.expr.nodes import Node
 from ivjoin.functions.rules.domain import NAN, NULL
 from ivjoin.functions.rules.state import Backward, Cases, Forward, State
-from ivjoin.interval.machine.operation import Binary, Unary
+from ivjoin.interval.machine.operation import Binary, Unary, argument, argument_of_two, result, result_of_two
 from ivjoin.interval.typed import operators
 
 __all__ = [
@@ -60,153 +60,77 @@ def strict(place: Place) -> Rule:
     return Rule(None, None)
 
 
-def strict_unary(
-    place: Place,
-    forward: Callable[[Pair], Pair],
-    backward: Callable[[Pair, Pair], Pair] | None,
-    limits: Pair,
-    makes: Callable[[Pair], int] | None = None,
-    nan_errs: bool = False,
-    nan_gives: Any = None,
-    nan_null: bool = False,
-) -> Rule:
-    """Return the rule of an operator of one number; NULL gives NULL.
-
-    ``forward`` maps intervals, and ``backward(results, argument)`` returns the members that can give such a result.
-    Values beyond ``limits`` are errors. ``makes`` returns the flags (NULL, NAN) that the operator may give for numbers.
-    NaN is an error if ``nan_errs``; else it gives NaN, ``nan_gives`` if that is not None, or NULL if ``nan_null``.
-    """
+def of_unary(place: Place, op: Unary, limits: Pair | None = None) -> Rule:
+    """Return the rule of an operator of one number; values beyond ``limits``, by default the type's, are errors."""
     i, a = place.i, place.at[0]
-    least, most = limits
+    least, most = place.node.type.limits if limits is None else limits
 
     def up(D: list[Any]) -> Any:
-        lo, hi, flags = D[a]
-        out = flags & NULL
-        if flags & NAN and not nan_errs and nan_gives is None:
-            out |= NULL if nan_null else NAN
-        if lo > hi:
-            if flags & NAN and nan_gives is not None:
-                return nan_gives, nan_gives, out
-            return 1, 0, out
-        if makes is not None:
-            out |= makes((lo, hi))
-        low, high = forward((lo, hi))
+        low, high, flags = result(op, D[a])
         if low < least:
             low = least
         if high > most:
             high = most
-        if flags & NAN and nan_gives is not None:
-            if low > high:
-                return nan_gives, nan_gives, out
-            low, high = min(low, nan_gives), max(high, nan_gives)
-        return (low, high, out) if low <= high else (1, 0, out)
+        return (low, high, flags) if low <= high else (1, 0, flags)
 
-    def down(s: State) -> None:
-        low, high, flags = s.D[i]
-        x = s.D[a]
-        keep = flags & NULL
-        if nan_gives is not None:
-            if low <= nan_gives <= high:
-                keep |= NAN
-        elif nan_null:
-            keep |= NAN if flags & NULL else 0
-        elif not nan_errs:
-            keep |= flags & NAN
-        if x[0] > x[1]:
-            return s.drop_flags(a, keep)
-        if flags and makes is not None and makes((x[0], x[1])) & flags:
-            return s.drop_flags(a, keep)
-        if low > high:
-            return s.cut(a, 1, 0, keep)
-        if backward is None:
-            return s.drop_flags(a, keep)
-        lo, hi = backward((low, high), (x[0], x[1]))
-        return s.cut(a, lo, hi, keep)
-
-    return Rule(up, down)
+    return Rule(up, lambda s: s.cut(a, *argument(op, s.D[i], s.D[a])))
 
 
-def strict_binary(
-    place: Place,
-    forward: Callable[[Pair, Pair], Pair],
-    backward_a: Callable[[Pair, Pair, Pair], Pair] | None,
-    backward_b: Callable[[Pair, Pair, Pair], Pair] | None,
-    limits: Pair,
-    makes_nan: Callable[[Pair, Pair], bool] | None = None,
-    divides: bool = False,
-) -> Rule:
-    """Return the rule of an operator of two numbers, NULL if one is NULL and NaN if one is NaN.
+def of_binary(place: Place, op: Binary, limits: Pair | None = None) -> Rule:
+    """Return the rule of an operator of two numbers.
 
-    The parameters are as for `strict_unary`, and ``backward_a(results, other, this)`` has both arguments.
-    ``makes_nan``: whether numbers of two intervals can give NaN. ``divides``: division by zero is an error under ANSI,
-    and elsewhere NULL, which COALESCE or IS NULL can turn into TRUE. If the place allows both, both are enclosed.
+    If it divides, zero is an error under ANSI, and elsewhere NULL, which COALESCE or IS NULL can turn into TRUE. If the
+    place allows both, both are enclosed.
     """
     i = place.i
     a, b = place.at
-    least, most = limits
-    divides = divides and place.zero_gives_null
+    least, most = place.node.type.limits if limits is None else limits
+    zero_gives_null = op.divides and place.zero_gives_null
 
     def up(D: list[Any]) -> Any:
-        alo, ahi, af = D[a]
-        blo, bhi, bf = D[b]
-        flags = af | bf
-        if alo > ahi or blo > bhi:
-            return 1, 0, flags
-        if makes_nan is not None and not flags & NAN and makes_nan((alo, ahi), (blo, bhi)):
-            flags |= NAN
-        if divides and blo <= 0 <= bhi:
+        low, high, flags = result_of_two(op, D[a], D[b])
+        if zero_gives_null and D[b][0] <= 0 <= D[b][1] and D[a][0] <= D[a][1]:
             flags |= NULL
-        lo, hi = forward((alo, ahi), (blo, bhi))
-        if lo < least:
-            lo = least
-        if hi > most:
-            hi = most
-        return (lo, hi, flags) if lo <= hi else (1, 0, flags)
+        if low < least:
+            low = least
+        if high > most:
+            high = most
+        return (low, high, flags) if low <= high else (1, 0, flags)
 
     def down(s: State) -> None:
         D = s.D
-        zlo, zhi, zf = D[i]
-        alo, ahi, af = D[a]
-        blo, bhi, bf = D[b]
-        free = False
-        if zf & NAN and makes_nan is not None and alo <= ahi and blo <= bhi:
-            free = makes_nan((alo, ahi), (blo, bhi))
-        if divides and zf & NULL and blo <= 0 <= bhi:
+        if zero_gives_null and D[i][2] & NULL and D[b][0] <= 0 <= D[b][1]:
             return
-        # If the other argument alone can make the result NULL or NaN, this one can have any value.
-        if free or zf & bf:
-            s.drop_flags(a, af if zf & bf & NULL else zf | NAN)
-        elif zlo > zhi or blo > bhi:
-            s.cut(a, 1, 0, zf)
-        elif alo > ahi or backward_a is None:
-            s.drop_flags(a, zf)
-        else:
-            s.cut(a, *backward_a((zlo, zhi), (blo, bhi), (alo, ahi)), zf)
-            alo, ahi, af = D[a]
-        if free or zf & af:
-            s.drop_flags(b, bf if zf & af & NULL else zf | NAN)
-        elif zlo > zhi or alo > ahi:
-            s.cut(b, 1, 0, zf)
-        elif blo > bhi or backward_b is None:
-            s.drop_flags(b, zf)
-        else:
-            s.cut(b, *backward_b((zlo, zhi), (alo, ahi), (blo, bhi)), zf)
+        s.cut(a, *argument_of_two(op, True, D[i], D[b], D[a]))
+        s.cut(b, *argument_of_two(op, False, D[i], D[a], D[b]))
 
     return Rule(up, down)
 
 
-def of_unary(p: Place, made: Unary) -> Rule:
-    """Return the rule of an operator of typed intervals."""
-    null = made.makes_null
-    makes = None if null is None else lambda x: NULL if null(x) else 0
-    nan_gives = 0 if made.nan == "zero" else None
-    limits = p.node.type.limits
-    return strict_unary(p, made.forward, made.back, limits, makes, made.nan == "error", nan_gives, made.nan == "null")
+def strict_unary(
+    place: Place, forward: Callable[[Pair], Pair], backward: Callable[[Pair, Pair], Pair] | None, limits: Pair,
+    makes: Callable[[Pair], int] | None = None,
+) -> Rule:  # fmt: skip
+    """Return the rule of an operator of one number; NULL gives NULL, and NaN gives NaN.
+
+    ``forward`` maps intervals, and ``backward(results, argument)`` returns the members that can give such a result.
+    ``makes`` returns the flags (NULL, NAN) that the operator may give for numbers.
+    """
+    return of_unary(place, Unary(place.node.type, forward, backward or (lambda z, x: x), "nan", makes), limits)
 
 
-def of_binary(p: Place, made: Binary, divides: bool = False) -> Rule:
-    """Return the rule of an operator of two typed intervals."""
-    return strict_binary(p, made.forward, made.back1, made.back2, p.node.type.limits, made.makes_nan, divides)
+def strict_binary(
+    place: Place, forward: Callable[[Pair, Pair], Pair], backward_a: Callable[[Pair, Pair, Pair], Pair] | None,
+    backward_b: Callable[[Pair, Pair, Pair], Pair] | None, limits: Pair,
+    makes_nan: Callable[[Pair, Pair], bool] | None = None, divides: bool = False,
+) -> Rule:  # fmt: skip
+    """Return the rule of an operator of two numbers, NULL if one is NULL and NaN if one is NaN.
+
+    The parameters are as for `strict_unary`, and ``backward_a(results, other, this)`` has both arguments.
+    ``makes_nan``: whether numbers of two intervals can give NaN.
+    """
+    back_a, back_b = backward_a or (lambda z, b, x: x), backward_b or (lambda z, a, x: x)
+    return of_binary(place, Binary(place.node.type, forward, back_a, back_b, makes_nan, divides), limits)
 
 
 def unary(name: str) -> Callable[[Place], Rule]:
@@ -214,9 +138,9 @@ def unary(name: str) -> Callable[[Place], Rule]:
     return lambda p: of_unary(p, operators.unary(name, p.node.args[0].type))
 
 
-def binary(name: str, divides: bool = False) -> Callable[[Place], Rule]:
+def binary(name: str) -> Callable[[Place], Rule]:
     """Return the rule of an operator of two typed intervals by its name, such as div."""
-    return lambda p: of_binary(p, operators.outer(name, *(a.type for a in p.node.args)), divides)
+    return lambda p: of_binary(p, operators.outer(name, *(a.type for a in p.node.args)))
 
 
 def same(p: Place) -> Rule:

@@ -7,13 +7,14 @@ Least and greatest skip nulls, and NaN is the greatest number.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 from ivjoin.functions.rules.domain import NAN, NULL, is_void, may_null, met, none_of, united, without_null
 from ivjoin.functions.rules.rule import Maker, Place, Rule
 from ivjoin.functions.rules.state import Case, Forward, State
 from ivjoin.interval import truth
+from ivjoin.interval.typed.comparison import extreme as extreme_of_two
 
 __all__ = ["case", "coalesce", "extreme"]
 
@@ -138,36 +139,7 @@ def extreme(greatest: bool) -> Maker:
         i, at = p.i, p.at
 
         def up(D: list[Any]) -> Any:
-            doms = [D[j] for j in at]
-            flags = NULL
-            nan = must_nan = False
-            lows, highs, sure = [], [], []
-            for lo, hi, f in doms:
-                if lo > hi and not f:
-                    return 1, 0, 0
-                if not f & NULL:
-                    flags = 0
-                    sure.append((lo, hi, f))
-                nan = nan or bool(f & NAN)
-                must_nan = must_nan or (lo > hi and f == NAN)
-                if lo <= hi:
-                    lows.append(lo)
-                    highs.append(hi)
-            if nan:
-                # greatest: any NaN wins; least: only without a number.
-                if greatest or all(f & NAN or f & NULL for _, _, f in doms):
-                    flags |= NAN
-            if not lows or (greatest and must_nan):
-                return 1, 0, flags
-            low, high = (max(lows), max(highs)) if greatest else (min(lows), min(highs))
-            if greatest:
-                # Every argument that is certainly not NULL raises the result; another may be NULL.
-                firm = [lo for lo, hi, _ in sure if lo <= hi]
-                low = max(firm) if firm else min(lows)
-            else:
-                firm = [hi for lo, hi, f in sure if not f & NAN]
-                high = min(firm) if firm else max(highs)
-            return (low, high, flags) if low <= high else (1, 0, flags)
+            return reduce(partial(extreme_of_two, greatest), [D[j] for j in at])
 
         def down(s: State) -> None:
             D = s.D

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from math import inf
 from typing import Any
 
-from ivjoin.expr.nodes import NEGATED, make
+from ivjoin.expr.nodes import FLIPPED, NEGATED, make
 from ivjoin.expr.types import Type
 from ivjoin.functions.rules.domain import NAN, NULL, none_of
 from ivjoin.functions.rules.rule import Place, Rule
@@ -19,11 +19,12 @@ from ivjoin.functions.rules.rules_truth import compare_truths
 from ivjoin.functions.rules.state import Case, State
 from ivjoin.interval import truth
 from ivjoin.interval.machine.floats import Format
+from ivjoin.interval.typed.comparison import compared, held, some
 
 __all__ = ["comparison", "in_"]
 
 T, F, N = truth.TRUE, truth.FALSE, truth.NULL
-_ORDER = {"lt": (False, True), "le": (False, False), "gt": (True, True), "ge": (True, False)}
+_POINT = (0, 0, 0)
 
 
 def comparison(p: Place) -> Rule | None:
@@ -52,9 +53,14 @@ def _format(t: Type) -> Format | None:
 
 def _of_numbers(p: Place) -> Rule:
     i, (a, b), op = p.i, p.at, p.node.op
-    f = _format(p.node.args[0].type)
-    forward = _equality(a, b, op == "ne") if op in ("eq", "ne") else _inequality(a, b, *_ORDER[op])
-    on_true, on_false = _narrowing(op, a, b, f), _narrowing(NEGATED[op], a, b, f)
+    t = p.node.args[0].type
+    on_true, on_false = _narrowing(op, a, b, t), _narrowing(NEGATED[op], a, b, t)
+
+    def up(D: list[Any]) -> int:
+        x, y = D[a], D[b]
+        if a == b:
+            return (N if x[2] & NULL else 0) | (compared(op, _POINT, _POINT) if some(x) else 0)
+        return compared(op, x, y)
 
     def down(s: State) -> None:
         mask = s.D[i]
@@ -69,134 +75,28 @@ def _of_numbers(p: Place) -> Rule:
             s.drop_flags(b, ~NULL)
 
     if op in ("eq", "ne"):
-        return Rule(forward, down, None, _apart(i, a, b, T if op == "ne" else F, f))
-    return Rule(forward, down)
+        return Rule(up, down, None, _apart(i, a, b, T if op == "ne" else F, t))
+    return Rule(up, down)
 
 
-def _inequality(a: int, b: int, swap: bool, strict: bool) -> Callable[[list[Any]], int]:
-    """Return ``a < b`` or ``a <= b``, with swapped arguments if ``swap``."""
-    x, y = (b, a) if swap else (a, b)
-
-    def up(D: list[Any]) -> int:
-        xlo, xhi, xf = D[x]
-        ylo, yhi, yf = D[y]
-        out = N if (xf | yf) & NULL else 0
-        if xlo <= xhi and ylo <= yhi:
-            if strict:
-                if xlo < yhi:
-                    out |= T
-                if xhi >= ylo:
-                    out |= F
-            else:
-                if xlo <= yhi:
-                    out |= T
-                if xhi > ylo:
-                    out |= F
-        if (xf | yf) & NAN:
-            if yf & NAN and xlo <= xhi:
-                out |= T
-            if xf & NAN and ylo <= yhi:
-                out |= F
-            if xf & yf & NAN:
-                out |= F if strict else T
-        return out
-
-    return up
-
-
-def _equality(a: int, b: int, negate: bool) -> Callable[[list[Any]], int]:
-    same, other = (F, T) if negate else (T, F)
-
-    def up(D: list[Any]) -> int:
-        alo, ahi, af = D[a]
-        blo, bhi, bf = D[b]
-        out = N if (af | bf) & NULL else 0
-        if a == b:
-            return out | same if alo <= ahi or af & NAN else out
-        if alo <= ahi and blo <= bhi:
-            if alo <= bhi and blo <= ahi:
-                out |= same
-            if alo != ahi or blo != bhi or alo != blo:
-                out |= other
-        if (af | bf) & NAN:
-            if af & bf & NAN:
-                out |= same
-            if (af & NAN and blo <= bhi) or (bf & NAN and alo <= ahi):
-                out |= other
-        return out
-
-    return up
-
-
-def _narrowing(op: str, a: int, b: int, f: Format | None) -> Callable[[State], None]:
+def _narrowing(op: str, a: int, b: int, t: Type) -> Callable[[State], None]:
     """Narrow both arguments by ``a op b``, which is TRUE."""
-    if op == "eq":
-        return lambda s: _equal(s, a, b)
-    if op == "ne":
-        return lambda s: _different(s, a, b, f)
-    swap, strict = _ORDER[op]
-    x, y = (b, a) if swap else (a, b)
-
-    def less(s: State) -> None:
-        D = s.D
-        xlo, xhi, xf = D[x]
-        _, yhi, yf = D[y]
-        if yf & NAN:
-            # y can be NaN, which is above all numbers.
-            s.drop_flags(x, 0 if strict else NAN)
-        elif not strict:
-            s.cut(x, xlo, yhi, 0)
-        elif f is None:
-            s.cut(x, xlo, yhi - 1, 0)
-        elif yhi == -inf:
-            s.cut(x, 1, 0, 0)
-        else:
-            s.cut(x, xlo, f.down(yhi), 0)
-        if xlo > xhi:
-            # Only NaN remains of x.
-            s.cut(y, 1, 0, NAN if xf & NAN and not strict else 0)
-        elif not strict:
-            s.cut(y, xlo, yhi, NAN)
-        elif f is None:
-            s.cut(y, xlo + 1, yhi, 0)
-        elif xlo == inf:
-            s.cut(y, 1, 0, NAN)
-        else:
-            s.cut(y, f.up(xlo), yhi, NAN)
-
-    return less
-
-
-def _equal(s: State, a: int, b: int) -> None:
-    blo, bhi, bf = s.D[b]
-    s.cut(a, blo, bhi, bf & NAN)
-    alo, ahi, af = s.D[a]
-    s.cut(b, alo, ahi, af & NAN)
-
-
-def _different(s: State, a: int, b: int, f: Format | None) -> None:
     if a == b:
-        return s.cut(a, 1, 0, 0)
-    s.drop_flags(a, NAN)
-    s.drop_flags(b, NAN)
-    for x, y in ((a, b), (b, a)):
-        xlo, xhi, _ = s.D[x]
-        ylo, yhi, yf = s.D[y]
-        if ylo > yhi:
-            if yf == NAN:
-                s.drop_flags(x, 0)
-        elif ylo == yhi and not yf & NAN and xlo <= xhi:
-            if xlo == ylo:
-                lo = xlo + 1 if f is None else f.up(xlo)
-                s.cut(x, lo, xhi if lo != xlo else -inf, NAN)
-            elif xhi == ylo:
-                s.cut(x, xlo, xhi - 1 if f is None else f.down(xhi), NAN)
-    return None
+        holds = compared(op, _POINT, _POINT) == T
+        return lambda s: s.drop_flags(a, ~NULL) if holds else s.cut(a, 1, 0, 0)
+    flipped = FLIPPED[op]
+
+    def narrow(s: State) -> None:
+        D = s.D
+        s.cut(a, *held(op, t, D[a], D[b]))
+        s.cut(b, *held(flipped, t, D[b], D[a]))
+
+    return narrow
 
 
-def _apart(i: int, a: int, b: int, when: int, f: Format | None) -> Callable[[State], list[Case] | None]:
+def _apart(i: int, a: int, b: int, when: int, t: Type) -> Callable[[State], list[Case] | None]:
     """Return the two cases of ``a <> b``."""
-    less, more = _narrowing("lt", a, b, f), _narrowing("gt", a, b, f)
+    less, more = _narrowing("lt", a, b, t), _narrowing("gt", a, b, t)
 
     def cases(s: State) -> list[Case] | None:
         if s.D[i] != when or a == b:

@@ -18,7 +18,7 @@ from ivjoin.interval.machine import floats as m
 from ivjoin.interval.machine.bisection import float_preimage
 
 __all__ = [
-    "HALF_PI", "LIBRARY_ULPS", "atan2", "cosh", "hypot", "logarithm", "lower", "rising", "sqrt", "tan",
+    "HALF_PI", "LIBRARY_ULPS", "atan2", "cosh", "even", "hypot", "logarithm", "lower", "rising", "sqrt", "tan",
     "total", "upper", "waved",
 ]  # fmt: skip
 
@@ -57,16 +57,20 @@ def total(f: Function, left: float, right: float) -> Function:
 
 
 def rising(
-    f: Function, inverse: Function | None, domain: Pair, values: Pair, outside: int = 0, falls: bool = False
+    f: Function, inverse: Function | None, domain: Pair, values: Pair, outside: int = 0, falls: bool = False,
+    exact: bool = False,
 ) -> Maker:
-    """Return a function that rises on its domain; arguments outside of it give the flag ``outside``."""
+    """Return a function that rises on its domain; arguments outside of it give the flag ``outside``.
+
+    ``exact``: the library rounds it correctly.
+    """
     least, most = values
 
     def low(x: float) -> float:
-        return max(least, lower(f(x)))
+        return f(x) if exact else max(least, lower(f(x)))
 
     def high(x: float) -> float:
-        return min(most, upper(f(x)))
+        return f(x) if exact else min(most, upper(f(x)))
 
     def clip(x: Pair) -> Pair:
         return max(x[0], domain[0]), min(x[1], domain[1])
@@ -95,52 +99,29 @@ def rising(
     return make
 
 
-def sqrt(p: Place) -> Rule:
-    def root(x: float) -> float:
-        return math.sqrt(x) if x >= 0 else 0.0
-
-    def up(x: Pair) -> Pair:
-        return NONE if x[1] < 0 else (root(x[0]), root(x[1]))
-
-    def back(z: Pair, x: Pair) -> Pair:
-        if z[1] < 0 or x[1] < 0:
-            return NONE
-        return float_preimage(root, root, z, (max(x[0], 0.0), x[1]), lambda c: c * c)
-
-    return strict_unary(p, up, back, ENTIRE, lambda x: NAN if x[0] < 0 else 0)
+sqrt = rising(math.sqrt, lambda c: c * c, (0.0, inf), ENTIRE, NAN, exact=True)
 
 
 def logarithm(f: Function, inverse: Function, pole: float) -> Maker:
-    def g(x: float) -> float:
-        return -inf if x <= pole else inf if x == inf else f(x)
-
-    def make(p: Place) -> Rule:
-        def up(x: Pair) -> Pair:
-            return NONE if x[1] <= pole else (lower(g(x[0])), upper(g(x[1])))
-
-        def back(z: Pair, x: Pair) -> Pair:
-            a = max(x[0], nextafter(pole, inf))
-            if a > x[1]:
-                return NONE
-            return float_preimage(lambda v: lower(g(v)), lambda v: upper(g(v)), z, (a, x[1]), inverse)
-
-        return strict_unary(p, up, back, ENTIRE, lambda x: NULL if x[0] <= pole else 0)
-
-    return make
+    return rising(f, inverse, (nextafter(pole, inf), inf), ENTIRE, NULL)
 
 
-def cosh(p: Place) -> Rule:
-    f = total(math.cosh, inf, inf)
+def even(low: Function, high: Function, inverse: Function) -> Callable[[Place], Rule]:
+    """Return a function that rises with the magnitude, enclosed by two others."""
 
     def up(x: Pair) -> Pair:
         a, b = m.abs_(x)
-        return max(1.0, lower(f(a))), upper(f(b))
+        return low(a), high(b)
 
     def back(z: Pair, x: Pair) -> Pair:
-        size = float_preimage(lambda v: lower(f(v)), lambda v: upper(f(v)), z, (0.0, inf), math.acosh)
+        size = float_preimage(low, high, z, (0.0, inf), inverse)
         return m.abs_rev(size, x) if size != NONE else NONE
 
-    return strict_unary(p, up, back, ENTIRE)
+    return lambda p: strict_unary(p, up, back, ENTIRE)
+
+
+_cosh = total(math.cosh, inf, inf)
+cosh = even(lambda x: max(1.0, lower(_cosh(x))), lambda x: upper(_cosh(x)), math.acosh)
 
 
 # Trigonometric functions

@@ -8,10 +8,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from ivjoin.functions.rules.rule import Maker, Pair, Place, Rule, binary, of_binary, strict_binary, strict_unary, unary
+from ivjoin.functions.rules.rule import (
+    Maker,
+    Pair,
+    Place,
+    Rule,
+    binary,
+    of_binary,
+    of_unary,
+    strict_binary,
+    strict_unary,
+    unary,
+)
 from ivjoin.functions.rules.state import Case, Cases, State
 from ivjoin.interval.machine import decimals as d
 from ivjoin.interval.machine import integers as m
+from ivjoin.interval.machine.casts import scaled
 from ivjoin.interval.typed import operators
 
 __all__ = [
@@ -106,7 +118,7 @@ def intdiv(p: Place) -> Rule | None:
 
 def remainder(name: str) -> Maker:
     """Return the rule of rem or pmod of ints, or of decimals of one scale."""
-    made = binary(name, divides=True)
+    made = binary(name)
     return lambda p: made(p)._replace(finer=_by_value(p.i)) if _same_scale(p) else None
 
 
@@ -144,11 +156,11 @@ def abs_(p: Place) -> Rule:
 # Decimals: real results are rounded HALF_UP, as in ``ivjoin.interval.machine.decimals``.
 
 
-def _decimal(p: Place, name: str, divides: bool = False) -> Rule | None:
+def _decimal(p: Place, name: str) -> Rule | None:
     made = operators.outer(name, *(a.type for a in p.node.args))
     if made.domain.scale != p.node.type.scale:
         return None
-    return exact_product(p) if made.forward is m.mul else of_binary(p, made, divides)
+    return exact_product(p) if made.forward is m.mul else of_binary(p, made)
 
 
 def decimal_sum(name: str) -> Maker:
@@ -165,7 +177,7 @@ def decimal_mul(p: Place) -> Rule | None:
 
 
 def decimal_div(p: Place) -> Rule | None:
-    return _decimal(p, "div", divides=True)
+    return _decimal(p, "div")
 
 
 def round_(p: Place) -> Rule | None:
@@ -178,7 +190,7 @@ def round_(p: Place) -> Rule | None:
         lift = 10 ** (u.scale - have) if u.scale >= have else 0
         if not lift:
             return None
-        return strict_unary(p, lambda x: (x[0] * lift, x[1] * lift), lambda z, x: m.mul_rev(z, (lift, lift), x), limits)
+        return of_unary(p, scaled(u, lift))
     unit = 10 ** min(have - digits, 80)
     lift = 10 ** min(u.scale - digits, 80) if u.scale >= digits else 1
     if p.node.op == "round":

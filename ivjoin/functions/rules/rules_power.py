@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from math import inf
 
-from ivjoin.functions.rules.rule import NONE, Pair, Place, Rule, strict_binary, strict_unary, with_nan
+from ivjoin.functions.rules.rule import Pair, Place, Rule, strict_binary, strict_unary, with_nan
 from ivjoin.functions.rules.rules_float import ENTIRE
-from ivjoin.functions.rules.rules_function import lower, upper
-from ivjoin.interval.machine import floats as m
+from ivjoin.functions.rules.rules_function import even, lower, upper
 from ivjoin.interval.machine.bisection import float_preimage
 
 __all__ = ["pow_"]
@@ -49,18 +48,7 @@ def _whole_power(p: Place, n: int) -> Rule:
         return strict_unary(
             p, lambda x: (low(x[0]), high(x[1])), lambda z, x: float_preimage(low, high, z, x, root), ENTIRE
         )
-
-    def up(x: Pair) -> Pair:
-        a, b = m.abs_(x)
-        return low(a), high(b)
-
-    def back(z: Pair, x: Pair) -> Pair:
-        if z[1] < 0:
-            return NONE
-        size = float_preimage(low, high, z, (0.0, inf), lambda c: c ** (1 / n))
-        return m.abs_rev(size, x) if size[0] <= size[1] else NONE
-
-    return strict_unary(p, up, back, ENTIRE)
+    return even(low, high, lambda c: c ** (1 / n))(p)
 
 
 def _general(x: Pair, y: Pair) -> Pair:

@@ -17,11 +17,11 @@ from ivjoin.functions.rules.zones import Clock, clock_of
 from ivjoin.interval.machine import integers as m
 from ivjoin.interval.machine.bisection import preimage
 from ivjoin.interval.machine.calendar import first_day, months_later, year_month_day
-from ivjoin.interval.machine.casts import floored
+from ivjoin.interval.machine.casts import floored, scaled
 from ivjoin.interval.typed import operators
 
 __all__ = [
-    "add_months", "bucketed", "clock", "date_trunc", "extract", "month_number", "scaled", "since_epoch", "stepwise",
+    "add_months", "bucketed", "clock", "date_trunc", "extract", "month_number", "since_epoch", "stepwise",
     "sum_", "trunc_date",
 ]  # fmt: skip
 
@@ -34,15 +34,6 @@ def stepwise(p: Place, low: Step, high: Step, near: Step | None = None) -> Rule:
     return strict_unary(
         p, lambda x: (low(x[0]), high(x[1])), lambda z, x: preimage(low, high, z, x, near), p.node.type.limits
     )
-
-
-def scaled(p: Place, factor: int) -> Rule:
-    """Return the rule of multiplication by a positive constant."""
-
-    def back(z: Pair, x: Pair) -> Pair:
-        return -(-z[0] // factor), z[1] // factor
-
-    return strict_unary(p, lambda x: (x[0] * factor, x[1] * factor), back, p.node.type.limits)
 
 
 def bucketed(p: Place, width: int, phase: int = 0) -> Rule:
@@ -234,7 +225,8 @@ def date_trunc(p: Place) -> Rule | None:
 def since_epoch(target: int) -> Maker:
     def make(p: Place) -> Rule:
         per = TICKS_PER_SECOND[p.node.args[0].type.unit]
-        return of_unary(p, floored(p.node.type, per // target)) if per >= target else scaled(p, target // per)
+        t = p.node.type
+        return of_unary(p, floored(t, per // target) if per >= target else scaled(t, target // per))
 
     return make
 

@@ -16,7 +16,7 @@ from ivjoin.expr.build.coerce import as_date, as_timestamp
 from ivjoin.expr.build.strings import constant_text
 from ivjoin.expr.kernels.calendar import split
 from ivjoin.expr.kernels.cells import Consts, Kernel, checked, of_values
-from ivjoin.expr.kernels.integers import mul_wrapped
+from ivjoin.expr.kernels.integers import mul_wrapped, whole_quotient
 from ivjoin.expr.kernels.times import as_dates
 from ivjoin.expr.kernels.zones import zone_of
 from ivjoin.expr.literals import is_literal, literal
@@ -28,12 +28,12 @@ from ivjoin.functions.records.direction import Direction
 from ivjoin.functions.records.record import NOT_LINEAR, Absent, Call, Meaning, Operator, call
 from ivjoin.functions.records.writing import Arg, called, written_call
 from ivjoin.functions.rules.domain import Dom
-from ivjoin.functions.rules.rule import Maker, Pair, Place, Rule, strict_binary, strict_unary
+from ivjoin.functions.rules.rule import Maker, Pair, Place, Rule, of_unary, strict_binary
 from ivjoin.functions.rules.rules_time import clock, month_number, stepwise
 from ivjoin.functions.rules.zones import clock_of
-from ivjoin.interval.machine import integers as m
 from ivjoin.interval.machine.bisection import preimage
 from ivjoin.interval.machine.calendar import year_month_day
+from ivjoin.interval.machine.casts import scaled, truncated
 
 __all__ = ["OPERATORS", "SPELLINGS", "units_between"]
 
@@ -75,25 +75,15 @@ def _per_tick(node: Node) -> tuple[int, int]:
 
 def _whole_units(node: Node, _: Consts) -> Kernel:
     times, width = _per_tick(node)
-
-    def counted(x: np.ndarray) -> np.ndarray:
-        q = x // width
-        return q + ((x < 0) & (q * width != x))
-
-    return of_values(counted) if times == 1 else checked(lambda x: mul_wrapped(x, np.array([times])))
+    if times == 1:
+        return of_values(lambda x: whole_quotient(x, np.asarray(width)))
+    return checked(lambda x: mul_wrapped(x, np.array([times])))
 
 
 def _unit_rule(p: Place) -> Rule:
     times, width = _per_tick(p.node)
-
-    def up(x: Pair) -> Pair:
-        return m.truncated(x[0], width) * times, m.truncated(x[1], width) * times
-
-    def back(z: Pair, x: Pair) -> Pair:
-        lo, hi = -(-z[0] // times), z[1] // times
-        return (lo * width if lo > 0 else (lo - 1) * width + 1), (hi * width if hi < 0 else (hi + 1) * width - 1)
-
-    return strict_unary(p, up, back, p.node.type.limits)
+    t = p.node.type
+    return of_unary(p, truncated(t, width) if times == 1 else scaled(t, times))
 
 
 def _unit_text(n: Node, arg: Arg) -> tuple[str, int]:

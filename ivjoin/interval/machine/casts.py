@@ -22,11 +22,11 @@ from ivjoin.interval.machine.bisection import float_preimage, preimage
 from ivjoin.interval.machine.decimals import half_up, rounded, unrounded
 from ivjoin.interval.machine.float_operators import above, at_least, at_most, below
 from ivjoin.interval.machine.floats import Format
-from ivjoin.interval.machine.operation import Unary, within
+from ivjoin.interval.machine.operation import NULL, Unary, within
 from ivjoin.interval.machine.pairs import EMPTY, Pair, meet
 from ivjoin.interval.machine.types import DAY, Type
 
-__all__ = ["conversion", "floored"]
+__all__ = ["conversion", "floored", "scaled", "truncated"]
 
 _PAST = 1 << 1100  # beyond every limit
 _SHORTEST_LIMIT = 1e39
@@ -55,7 +55,8 @@ def _rising(
 # Multiplied or divided by a constant
 
 
-def _scaled(target: Type, k: int) -> Unary:
+def scaled(target: Type, k: int) -> Unary:
+    """Return the product with a positive constant."""
     limits = target.limits
 
     # Only members whose k-fold is in the domain count; the others overflow.
@@ -71,7 +72,9 @@ def floored(target: Type, k: int) -> Unary:
     return _rising(target, lambda n: n // k, lambda z, x: (z[0] * k, z[1] * k + k - 1))
 
 
-def _truncated(target: Type, k: int) -> Unary:
+def truncated(target: Type, k: int) -> Unary:
+    """Return the quotient by a positive constant, cut toward zero."""
+
     def convert(n: int) -> int:
         return n // k if n >= 0 else -(-n // k)
 
@@ -94,8 +97,8 @@ def _exact(s: Type, t: Type) -> Unary:
     """Return a cast between ints, decimals and times: multiplied by a constant, or divided by one and rounded."""
     k = _per(t) / _per(s)
     if k.denominator == 1:
-        return _scaled(t, k.numerator)
-    rounds = _half_up if t.kind == "decimal" else _truncated if s.kind == "decimal" else floored
+        return scaled(t, k.numerator)
+    rounds = _half_up if t.kind == "decimal" else truncated if s.kind == "decimal" else floored
     return rounds(t, k.denominator)
 
 
@@ -190,7 +193,7 @@ def _float_to_decimal(s: Type, t: Type) -> Unary:
 
     made = _by_bisection(s, t, convert, lambda z: z / 10**t.scale)
     # Infinities and NaN become NULL; a number with too many digits is an error.
-    return made._replace(nan="null", makes_null=lambda x: bool(x[0] == -inf or x[1] == inf))
+    return made._replace(nan="null", makes=lambda x: NULL if x[0] == -inf or x[1] == inf else 0)
 
 
 def _float_to_timestamp(s: Type, t: Type) -> Unary:

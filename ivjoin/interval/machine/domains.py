@@ -20,7 +20,9 @@ from ivjoin.interval.errors import IntervalError, IntervalTypeError, tamed
 from ivjoin.interval.machine.floats import Format
 from ivjoin.interval.machine.types import DAY, Type
 
-__all__ = ["HAVE_INTERVALS", "bounded_decimal", "decimal_result", "domain", "nearest", "physical", "shown"]
+__all__ = [
+    "HAVE_INTERVALS", "bounded_decimal", "decimal_result", "domain", "nearest", "physical", "seconds_of", "shown",
+]  # fmt: skip
 
 _EPOCH = dt.datetime(1970, 1, 1)
 _ALIASES = {
@@ -53,23 +55,28 @@ def physical(t: Type, value: Any, up: bool) -> Any:
         return nearest(value, t.format, up)
     if is_number and (t.kind in ("int", "decimal", "months") or isinstance(value, int)):
         return _whole(value, 10**t.scale, up, t)
-    if isinstance(value, dt.datetime) and t.kind in ("date", "timestamp"):
-        # not through a datetime in UTC, which the first and the last representable days may not have
-        ahead = value.utcoffset() or dt.timedelta(0)
-        return _of_span(t, value.replace(tzinfo=None) - _EPOCH - ahead, up)
-    if isinstance(value, dt.date) and t.kind in ("date", "timestamp"):
-        return _of_span(t, dt.datetime.combine(value, dt.time()) - _EPOCH, up)
-    if isinstance(value, dt.timedelta) and t.kind == "duration":
-        return _of_span(t, value, up)
-    if isinstance(value, dt.time) and value.tzinfo is None and t.kind == "time":
-        return _of_span(t, dt.datetime.combine(_EPOCH, value) - _EPOCH, up)
+    if isinstance(value, dt.date) and not isinstance(value, dt.datetime) and t.kind in ("date", "timestamp"):
+        value = dt.datetime.combine(value, dt.time())
+    kind: Any = _OF_KIND.get(t.kind, ())
+    if isinstance(value, kind) and not (t.kind == "time" and value.tzinfo):
+        ticks = seconds_of(value) * t.ticks if t.unit else seconds_of(value) / DAY
+        return math.ceil(ticks) if up else math.floor(ticks)
     raise IntervalTypeError(f"a bound of a {t} cannot be {came(value)}; expected {_EXPECTED[t.kind]}")
 
 
-def _of_span(t: Type, span: dt.timedelta, up: bool) -> int:
-    micros = span // dt.timedelta(microseconds=1)
-    top, bottom = (micros * t.ticks, 1_000_000) if t.unit else (micros, DAY * 1_000_000)
-    return -(-top // bottom) if up else top // bottom
+def seconds_of(value: dt.datetime | dt.timedelta | dt.time) -> Fraction:
+    """Return seconds since the epoch (of local time, if there is no zone), of a duration, or since midnight."""
+    if isinstance(value, dt.datetime):
+        # Not through a datetime in UTC: for the first and the last day, Python has none.
+        span = value.replace(tzinfo=None) - _EPOCH - (value.utcoffset() or dt.timedelta(0))
+    elif isinstance(value, dt.timedelta):
+        span = value
+    else:
+        span = dt.datetime.combine(_EPOCH, value) - _EPOCH
+    # pandas' subclasses of datetime and timedelta carry nanoseconds.
+    extra = int(getattr(span, "nanoseconds", 0))
+    micros = (span.days * 86_400 + span.seconds) * 1_000_000 + span.microseconds
+    return Fraction(micros * 1_000 + extra, 10**9)
 
 
 def shown(t: Type, value: Any, up: bool) -> Any:
@@ -97,6 +104,7 @@ def shown(t: Type, value: Any, up: bool) -> Any:
         return None
 
 
+_OF_KIND = {"date": dt.datetime, "timestamp": dt.datetime, "duration": dt.timedelta, "time": dt.time}
 _EXPECTED = {
     "int": "a number", "float": "a number", "decimal": "a number", "months": "a number of months",
     "date": "a date, a datetime, or days since 1970-01-01 as an int",

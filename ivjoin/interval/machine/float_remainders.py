@@ -16,8 +16,8 @@ from ivjoin.interval.machine.pairs import EMPTY, Pair, hull, is_empty, meet, neg
 from ivjoin.interval.machine.rounding import add_down, ratio
 
 __all__ = [
-    "dividends", "divisors", "mod", "mod_rev_dividend", "pmod", "positive_dividends", "positive_remainder_nan",
-    "positive_remainders", "remainder_nan", "remainders",
+    "dividends", "divisors", "positive_dividends", "positive_remainder_nan", "positive_remainders", "remainder_nan",
+    "remainders",
 ]  # fmt: skip
 
 
@@ -100,7 +100,7 @@ def _quotient_of(a: float, b: float) -> int:
 def dividends(f: Format, z: Pair, b: Pair, x: Pair) -> Pair:
     """Return the members of ``x`` with ``fmod(x, b)`` in ``z``."""
     k = m.abs_(b)
-    out = mod_rev_dividend(z, b, meet(x, (-f.max, f.max)))
+    out = machine.roughly_signed(z, k[0], meet(x, (-f.max, f.max)))
     if k[0] != k[1] or k[0] == inf or is_empty(out):
         return out
     # One divisor: in units of the smallest number all values are ints, and so are the dividends with this remainder.
@@ -143,7 +143,7 @@ def positive_remainders(f: Format, a: Pair, b: Pair) -> Pair:
     if few is not None:
         return few
     if b[0] != b[1] or k == 0 or abs(k) == inf:
-        return pmod(f, a, b) if b[0] != 0 or b[1] != 0 else EMPTY
+        return _roughly_positive(f, a, b) if b[0] != 0 or b[1] != 0 else EMPTY
     out = remainders(f, meet(a, (0.0, inf)), b) if a[1] >= 0 else EMPTY
     if a[0] >= 0:
         return out
@@ -197,35 +197,9 @@ def positive_dividends(f: Format, z: Pair, b: Pair, x: Pair) -> Pair:
     return hull(out, dividends(f, rest, b, negative)) if rest[0] <= rest[1] else out
 
 
-def mod(f: Format, a: Pair, b: Pair) -> Pair:
-    """Return ``fmod(a, b)``, exact, with the sign of ``a``; of an infinite ``a`` no number."""
-    size = m.abs_(b)
-    if size[1] == 0:
-        return EMPTY
-    low, high = max(a[0], -f.max), min(a[1], f.max)
-    if low > high:
-        return EMPTY
-    if -size[0] < low and high < size[0]:
-        return low, high
-    bound = f.down(size[1]) if size[1] != inf else f.max
-    return max(min(low, 0.0), -bound), min(max(high, 0.0), bound)
-
-
-def mod_rev_dividend(z: Pair, b: Pair, x: Pair) -> Pair:
-    """Return the members of ``x`` with ``fmod(x, b)`` in ``z``: the sign and the magnitude that it needs."""
-    if z[0] > 0:
-        x = meet(x, (z[0], inf))
-    elif z[1] < 0:
-        x = meet(x, (-inf, z[1]))
-    size = m.abs_(b)[0]
-    if -size < x[0] and x[1] < size:
-        x = meet(x, z)
-    return x
-
-
-def pmod(f: Format, a: Pair, b: Pair) -> Pair:
+def _roughly_positive(f: Format, a: Pair, b: Pair) -> Pair:
     """Return the remainder, plus the divisor where it is negative, as the machine rounds that sum."""
-    r = mod(f, a, b)
+    r = remainders(f, a, b)
     if r[0] > r[1] or r[0] >= 0:
         return r
     bound = max(-b[0], b[1])

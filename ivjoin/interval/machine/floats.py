@@ -19,7 +19,7 @@ import struct
 from collections.abc import Callable
 from math import inf, nextafter
 
-from ivjoin.interval.machine.pairs import EMPTY, Pair, by_sign, hull, meet, neg
+from ivjoin.interval.machine.pairs import EMPTY, Pair, abs_, abs_rev, by_sign, hull, meet, neg
 from ivjoin.interval.machine.rounding import add_down, div_down, div_up, mul_down, mul_up, sqrt_down, sqrt_up
 
 __all__ = [
@@ -62,25 +62,19 @@ class Format:
         y = self.near(x)
         if y > x or y == inf:
             return y
-        return -self.max if y == -inf else self._step(y, 1)
+        if y == -inf:
+            return -self.max
+        if y == 0.0:
+            return self.tiny
+        n: int = struct.unpack(self._int, struct.pack(self._float, y))[0]
+        # Read as an int, the magnitude counts up, whatever the sign.
+        n += 1 if y > 0 else -1
+        y = struct.unpack(self._float, struct.pack(self._int, n))[0]
+        return y
 
     def down(self, x: float) -> float:
         """Return the next number below a double, of the format or not; -inf stays."""
-        if self.bits == 64:
-            return nextafter(x, -inf)
-        y = self.near(x)
-        if y < x or y == -inf:
-            return y
-        return self.max if y == inf else self._step(y, -1)
-
-    def _step(self, x: float, by: int) -> float:
-        if x == 0.0:
-            return self.tiny * by
-        n: int = struct.unpack(self._int, struct.pack(self._float, x))[0]
-        # Read as an int, the magnitude counts up, whatever the sign.
-        n += by if x > 0 else -by
-        y: float = struct.unpack(self._float, struct.pack(self._int, n))[0]
-        return y
+        return -self.up(-x)
 
     def floor(self, x: float) -> float:
         """Return the largest number not above a double."""
@@ -91,10 +85,7 @@ class Format:
 
     def ceil(self, x: float) -> float:
         """Return the smallest number not below a double."""
-        if self.bits == 64:
-            return x
-        y = self.near(x)
-        return y if y >= x else self.up(y)
+        return -self.floor(-x)
 
     def cell_low(self, c: float) -> float:
         """Return a double at or below every real number that is rounded to ``c`` or above."""
@@ -128,18 +119,6 @@ def _inward(f: Format, test: Callable[[float], bool], x: float, up: bool) -> flo
             break
         x = y
     return x
-
-
-def abs_(a: Pair) -> Pair:
-    if a[0] >= 0:
-        return a
-    return neg(a) if a[1] <= 0 else (0.0, max(-a[0], a[1]))
-
-
-def abs_rev(z: Pair, x: Pair) -> Pair:
-    """Return the members of ``x`` whose magnitude is in ``z``."""
-    z = meet(z, (0.0, inf))
-    return hull(meet(z, x), meet(neg(z), x))
 
 
 # Sums

@@ -12,14 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import isqrt
+from typing import Any
 
 from ivjoin.interval.machine.bisection import last_true
-from ivjoin.interval.machine.pairs import EMPTY, Pair, by_sign, hull, meet, neg
+from ivjoin.interval.machine.pairs import EMPTY, Pair, abs_, abs_rev, by_sign, hull, meet, neg
 
 __all__ = [
     "EMPTY", "abs_", "abs_rev", "div", "div_rev_dividend", "div_rev_divisor", "floor_root", "hull", "meet", "mod",
-    "mod_rev_dividend", "mod_rev_divisor", "mul", "mul_rev", "pmod", "pmod_rev_dividend", "pmod_rev_divisor", "sqr",
-    "sqr_rev", "truncated",
+    "mod_rev_dividend", "mod_rev_divisor", "mul", "mul_rev", "pmod", "pmod_rev_dividend", "pmod_rev_divisor",
+    "roughly_signed", "sqr", "sqr_rev", "truncated",
 ]  # fmt: skip
 
 
@@ -58,23 +59,6 @@ def sqr_rev(z: Pair, x: Pair) -> Pair:
 def floor_root(n: int, k: int) -> int:
     """Return the greatest int whose k-th power is not above ``n >= 0``."""
     return isqrt(n) if k == 2 else last_true(lambda r: r**k <= n, 0, 1 << -(-n.bit_length() // k))
-
-
-def abs_(a: Pair) -> Pair:
-    if a[0] >= 0:
-        return a
-    if a[1] <= 0:
-        return -a[1], -a[0]
-    return 0, max(-a[0], a[1])
-
-
-def abs_rev(z: Pair, x: Pair) -> Pair:
-    """Return the members of ``x`` whose magnitude is in ``z``."""
-    if z[0] < 0:
-        z = (0, z[1])
-    if z[0] > z[1]:
-        return EMPTY
-    return hull(meet(z, x), meet(neg(z), x))
 
 
 # Division
@@ -195,8 +179,11 @@ def _signed_dividends(z: Pair, k: int, x: Pair) -> Pair:
     return out
 
 
-def _roughly_signed(z: Pair, bl: int, x: Pair) -> Pair:
-    # A remainder has the sign and at most the magnitude of the dividend. A dividend below the divisor is its remainder.
+def roughly_signed(z: Pair, bl: Any, x: Pair) -> Pair:
+    """Return bounds of the members of ``x``, dividends by divisors from ``bl`` on, with a remainder in ``z``.
+
+    A remainder has the sign and at most the magnitude of the dividend. A dividend below the divisor is its remainder.
+    """
     if z[0] > 0:
         x = meet(x, (z[0], x[1]))
     elif z[1] < 0:
@@ -214,7 +201,7 @@ def mod_rev_dividend(z: Pair, b: Pair, x: Pair) -> Pair:
         for k in range(bl, bh + 1):
             out = hull(out, _signed_dividends(z, k, x))
         return out
-    return _roughly_signed(z, bl, x)
+    return roughly_signed(z, bl, x)
 
 
 def mod_rev_divisor(z: Pair, a: Pair, x: Pair) -> Pair:
@@ -272,7 +259,7 @@ def pmod_rev_dividend(z: Pair, b: Pair, x: Pair) -> Pair:
                 out = hull(out, _congruent(z, k, x))
             return out
         if x[0] >= 0:
-            return _roughly_signed(z, bl, x)
+            return roughly_signed(z, bl, x)
         return x if z[0] < bh else EMPTY
 
     return by_sign(b, 1, positive, lambda bl, bh: mod_rev_dividend(z, (bl, bh), x))

@@ -12,8 +12,14 @@ from typing import Any, NamedTuple
 from ivjoin.interval.machine.pairs import EMPTY, Pair, hull, is_empty, meet, shaved
 from ivjoin.interval.machine.types import Type
 
-__all__ = ["MANY", "Binary", "Unary", "refined", "sign_rev", "valued", "within"]
+__all__ = [
+    "MANY", "NAN", "NULL", "Binary", "Unary", "Values", "argument", "argument_of_two", "refined", "result",
+    "result_of_two", "sign_rev", "valued", "within",
+]  # fmt: skip
 
+# A set of values: a least and a greatest number (``(1, 0)`` for no number), and the bits NULL and NAN.
+Values = tuple[Any, Any, int]
+NULL, NAN = 1, 2
 Forward = Callable[[Pair, Pair], Pair]
 Backward = Callable[[Pair, Pair, Pair], Pair]
 
@@ -24,24 +30,98 @@ MANY = 256
 class Unary(NamedTuple):
     """An operator of one argument.
 
-    ``nan`` is the result for NaN (``nan``, ``zero``, ``null`` or ``error``). ``makes_null``: a number can give NULL.
+    ``nan`` is the result for NaN (``nan``, ``zero``, ``null`` or ``error``). ``makes`` returns what numbers can give
+    besides numbers, of NULL and NAN.
     """
 
     domain: Type
     forward: Callable[[Pair], Pair]
     back: Callable[[Pair, Pair], Pair]
     nan: str = "nan"
-    makes_null: Callable[[Pair], bool] | None = None
+    makes: Callable[[Pair], int] | None = None
 
 
 class Binary(NamedTuple):
-    """An operator of two arguments; ``back1`` and ``back2`` take results, the other argument, the one to narrow."""
+    """An operator of two arguments; ``back1`` and ``back2`` take results, the other argument, the one to narrow.
+
+    ``makes_nan``: whether numbers can give NaN. ``divides``: a second argument of zero is an error.
+    """
 
     domain: Type
     forward: Forward
     back1: Backward
     back2: Backward
     makes_nan: Callable[[Pair, Pair], bool] | None = None
+    divides: bool = False
+
+
+def result(op: Unary, x: Values) -> Values:
+    """Return the results of an operator; NULL gives NULL."""
+    lo, hi, flags = x
+    pair, out = EMPTY, flags & NULL
+    if lo <= hi:
+        pair = op.forward((lo, hi))
+        if op.makes is not None:
+            out |= op.makes((lo, hi))
+    if flags & NAN:
+        if op.nan == "zero":
+            pair = hull(pair, (0, 0))
+        else:
+            out |= NAN if op.nan == "nan" else NULL if op.nan == "null" else 0
+    return (*pair, out)
+
+
+def argument(op: Unary, z: Values, x: Values) -> Values:
+    """Return the members of ``x`` with a result in ``z``."""
+    (least, most, wanted), (lo, hi, flags) = z, x
+    keep = flags & NULL & wanted
+    if flags & NAN:
+        gives = wanted & NAN if op.nan == "nan" else wanted & NULL if op.nan == "null" else (
+            op.nan == "zero" and least <= 0 <= most
+        )
+        keep |= NAN if gives else 0
+    if lo > hi or (wanted and op.makes is not None and op.makes((lo, hi)) & wanted):
+        return lo, hi, keep
+    return (*(op.back((least, most), (lo, hi)) if least <= most else EMPTY), keep)
+
+
+def result_of_two(op: Binary, a: Values, b: Values) -> Values:
+    """Return the results of an operator; a NULL gives NULL, and a NaN gives NaN."""
+    (alo, ahi, af), (blo, bhi, bf) = a, b
+    flags = af | bf
+    if alo > ahi or blo > bhi:
+        return (*EMPTY, flags)
+    if op.makes_nan is not None and not flags & NAN and op.makes_nan((alo, ahi), (blo, bhi)):
+        flags |= NAN
+    return (*op.forward((alo, ahi), (blo, bhi)), flags)
+
+
+def argument_of_two(op: Binary, first: bool, z: Values, other: Values, x: Values) -> Values:
+    """Return the members of ``x``, the first or second argument, with a result in ``z`` for a member of ``other``."""
+    (least, most, wanted), (low, high, others), (lo, hi, flags) = z, other, x
+    if wanted & others & NULL:
+        return x
+    # NULL of x gives NULL for every other argument, unless that one is empty. So does NaN, except with a divisor 0.
+    keep, pair = flags & wanted, (lo, hi)
+    if low > high and not others & NAN:
+        keep = keep & NULL if others & NULL else 0
+    elif op.divides and first and low == high == 0 and not others & NAN:
+        keep &= NULL
+    if lo > hi:
+        return lo, hi, keep
+    if wanted & others & NAN:
+        if op.divides and not first:
+            tiny = op.domain.format.tiny
+            pair = (tiny, hi) if lo == 0 else (lo, -tiny) if hi == 0 else pair
+    elif low > high:
+        pair = EMPTY
+    elif wanted & NAN and op.makes_nan is not None and op.makes_nan(*(pair, (low, high))[:: 1 if first else -1]):
+        pass
+    elif least > most:
+        pair = EMPTY
+    else:
+        pair = (op.back1 if first else op.back2)((least, most), (low, high), pair)
+    return (*pair, keep)
 
 
 def valued(of: Pair, each: Callable[[Pair], Pair], outer: Pair) -> Pair:

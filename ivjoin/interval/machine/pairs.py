@@ -6,7 +6,7 @@ from collections.abc import Callable
 from math import inf
 from typing import Any
 
-__all__ = ["EMPTY", "Pair", "by_sign", "hull", "is_empty", "meet", "neg", "shaved"]
+__all__ = ["EMPTY", "Pair", "abs_", "abs_rev", "by_sign", "hull", "is_empty", "meet", "neg", "shaved"]
 
 Pair = tuple[Any, Any]
 EMPTY: Pair = (1, 0)
@@ -35,6 +35,18 @@ def meet(a: Pair, b: Pair) -> Pair:
 def neg(a: Pair) -> Pair:
     """Return the negatives."""
     return (-a[1], -a[0]) if a[0] <= a[1] else EMPTY
+
+
+def abs_(a: Pair) -> Pair:
+    if a[0] >= 0:
+        return a
+    return neg(a) if a[1] <= 0 else (0, max(-a[0], a[1]))
+
+
+def abs_rev(z: Pair, x: Pair) -> Pair:
+    """Return the members of ``x`` whose magnitude is in ``z``."""
+    z = meet(z, (0, inf))
+    return hull(meet(z, x), meet(neg(z), x))
 
 
 def by_sign(

@@ -138,12 +138,7 @@ def add_down(a: float, b: float) -> float:
 
 
 def add_up(a: float, b: float) -> float:
-    s = a + b
-    t = s - a
-    e = (a - (s - t)) + (b - t)
-    if -INF < e < INF:
-        return s if e <= 0.0 else nextafter(s, INF)
-    return _fma_exactly(1.0, a, b, True)
+    return -add_down(-a, -b) + 0.0  # not -0.0
 
 
 def _product_error_split(a: float, b: float, p: float) -> float:
@@ -180,14 +175,7 @@ def mul_down(a: float, b: float) -> float:
 
 def mul_up(a: float, b: float) -> float:
     """Return ``a * b`` rounded up; 0 times infinity is 0."""
-    p = a * b
-    if (
-        -_FACTOR_CEILING < a < _FACTOR_CEILING
-        and -_FACTOR_CEILING < b < _FACTOR_CEILING
-        and (_PRODUCT_FLOOR < p < INF or -INF < p < -_PRODUCT_FLOOR)
-    ):
-        return p if _product_error(a, b, p) <= 0.0 else nextafter(p, INF)
-    return _fma_exactly(a, b, 0.0, True)
+    return -mul_down(-a, b) + 0.0
 
 
 def _div(a: float, b: float, up: bool) -> float:

@@ -43,13 +43,15 @@ __all__ = [
 ]
 
 
-def increasing(enclose: Callable[..., Enclosure], x: Interval, lowest: float, highest: float) -> Interval:
-    """Return the image of `x` under an increasing function with the given limits at -inf and +inf."""
-    if x.inf > x.sup:
+def increasing(
+    enclose: Callable[..., Enclosure], x: Interval, lowest: float, highest: float, start: float = -INF, end: float = INF
+) -> Interval:
+    """Return the image of `x` under an increasing function between two places, with the given limits there."""
+    if x.sup <= start or x.inf >= end:
         return EMPTY
     return make(
-        lowest if x.inf == -INF else below(enclose, x.inf),
-        highest if x.sup == INF else above(enclose, x.sup),
+        lowest if x.inf <= start else below(enclose, x.inf),
+        highest if x.sup >= end else above(enclose, x.sup),
     )
 
 
@@ -68,28 +70,19 @@ def exp10(x: Interval) -> Interval:
     return increasing(exp10_at, x, 0.0, INF)
 
 
-def _logarithm(enclose: Callable[..., Enclosure], x: Interval) -> Interval:
-    if x.sup <= 0.0:  # so of EMPTY
-        return EMPTY
-    return make(
-        -INF if x.inf <= 0.0 else below(enclose, x.inf),
-        INF if x.sup == INF else above(enclose, x.sup),
-    )
-
-
 def log(x: Interval) -> Interval:
     """Return the natural logarithms of the positive members."""
-    return _logarithm(log_at, x)
+    return increasing(log_at, x, -INF, INF, 0.0)
 
 
 def log2(x: Interval) -> Interval:
     """Return the logarithms to base 2 of the positive members."""
-    return _logarithm(log2_at, x)
+    return increasing(log2_at, x, -INF, INF, 0.0)
 
 
 def log10(x: Interval) -> Interval:
     """Return the logarithms to base 10 of the positive members."""
-    return _logarithm(log10_at, x)
+    return increasing(log10_at, x, -INF, INF, 0.0)
 
 
 def sinh(x: Interval) -> Interval:
@@ -128,12 +121,7 @@ def acosh(x: Interval) -> Interval:
 
 def atanh(x: Interval) -> Interval:
     """Return the inverse hyperbolic tangents of the members between -1 and 1, both excluded."""
-    if x.sup <= -1.0 or x.inf >= 1.0:
-        return EMPTY
-    return make(
-        -INF if x.inf <= -1.0 else below(atanh_at, x.inf),
-        INF if x.sup >= 1.0 else above(atanh_at, x.sup),
-    )
+    return increasing(atanh_at, x, -INF, INF, -1.0, 1.0)
 
 
 def _limit(x: float, y: float) -> float | None:

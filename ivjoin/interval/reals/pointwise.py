@@ -93,27 +93,27 @@ def _exp_of(t: int, p: int, units: int) -> Enclosure:
     return _about(m, 3 * units + UNITS, k - p)
 
 
-def exp_at(x: float, p: int) -> Enclosure:
-    if x == 0.0:
-        return _ONE
-    if x > 720.0:
+def _easy(x: float, most: float, least: float) -> Enclosure | None:
+    """Return a power of a base above 1 whose exponent is beyond the range of doubles, 0 or next to it."""
+    if x > most:
         return _HUGE
-    if x < -760.0:
+    if x < least:
         return 1, 1, -4000
     if -(2.0**-58) < x < 2.0**-58:
-        return _JUST_OVER_ONE if x > 0.0 else _ALMOST_ONE
-    return _exp_of(to_fixed(*significand(x), p), p, 1)
+        return _ONE if x == 0.0 else _JUST_OVER_ONE if x > 0.0 else _ALMOST_ONE
+    return None
+
+
+def exp_at(x: float, p: int) -> Enclosure:
+    return _easy(x, 720.0, -760.0) or _exp_of(to_fixed(*significand(x), p), p, 1)
 
 
 def exp2_at(x: float, p: int) -> Enclosure:
-    if x > 1030.0:
-        return _HUGE
-    if x < -1090.0:
-        return 1, 1, -4000
+    easy = _easy(x, 1030.0, -1090.0)
+    if easy is not None:
+        return easy
     if x == math.floor(x):
         return 1, 1, int(x)
-    if -(2.0**-58) < x < 2.0**-58:
-        return _JUST_OVER_ONE if x > 0.0 else _ALMOST_ONE
     whole = math.floor(x)
     m, e = significand(x)
     part = to_fixed(m, e, p) - (whole << p)
@@ -122,15 +122,12 @@ def exp2_at(x: float, p: int) -> Enclosure:
 
 
 def exp10_at(x: float, p: int) -> Enclosure:
-    if x > 310.0:
-        return _HUGE
-    if x < -330.0:
-        return 1, 1, -4000
+    easy = _easy(x, 310.0, -330.0)
+    if easy is not None:
+        return easy
     if x == math.floor(x) and x >= 0.0:
         n = 10 ** int(x)
         return n, n, 0
-    if -(2.0**-58) < x < 2.0**-58:
-        return _JUST_OVER_ONE if x > 0.0 else _ALMOST_ONE
     q = p + 12  # |x| < 2**9 multiplies the error of log(10)
     return _exp_of(to_fixed(*significand(x), q) * ln10(q) >> (q + 12), p, 2)
 

@@ -15,11 +15,12 @@ from typing import Any
 from ivjoin.interval.errors import IntervalError
 from ivjoin.interval.machine.casts import conversion
 from ivjoin.interval.machine.domains import domain
-from ivjoin.interval.machine.operation import Binary, Unary
-from ivjoin.interval.machine.pairs import EMPTY, Pair, hull, is_empty, meet
+from ivjoin.interval.machine.operation import Unary, argument, argument_of_two, result, result_of_two
+from ivjoin.interval.machine.pairs import EMPTY, hull, is_empty, meet
 from ivjoin.interval.machine.types import Type
-from ivjoin.interval.typed.intervals import DomainInterval, entire, given, like, operand
-from ivjoin.interval.typed.operators import binary, extremum, unary
+from ivjoin.interval.typed.comparison import extreme
+from ivjoin.interval.typed.intervals import DomainInterval, entire, given, like, of_values, operand
+from ivjoin.interval.typed.operators import binary, extremum_rev, unary
 
 __all__ = [
     "abs", "abs_rev", "add", "add_rev", "apply", "apply_rev", "cast", "cast_rev", "ceil", "ceil_rev", "div",
@@ -28,33 +29,18 @@ __all__ = [
     "sign_rev", "sqr", "sqr_rev", "sub", "sub_rev1", "sub_rev2",
 ]  # fmt: skip
 
-_ZERO_DIVIDES = ("div", "rem", "pmod")
-
-
 # One argument
 
 
 def apply(op: Unary, x: DomainInterval) -> DomainInterval:
     """Return the results of an operator."""
-    null, nan = x.null, False
-    pair = EMPTY if x.is_void else op.forward(x.pair)
-    if x.nan:
-        if op.nan == "zero":
-            pair = hull(pair, (0, 0))
-        null, nan = null or op.nan == "null", op.nan == "nan"
-    if op.makes_null is not None and not x.is_void:
-        null = null or op.makes_null(x.pair)
-    return DomainInterval(op.domain, *pair, nan, null)
+    return of_values(op.domain, result(op, x.values))
 
 
 def apply_rev(op: Unary, c: DomainInterval, x: DomainInterval) -> DomainInterval:
     """Return the members of ``x`` with a result in ``c``."""
     _same("the interval of results", c.domain, op.domain)
-    nan = x.nan and {"nan": c.nan, "zero": c.lo <= 0 <= c.hi, "null": c.null, "error": False}[op.nan]
-    pair = x.pair
-    if not x.is_void and not (c.null and op.makes_null is not None and op.makes_null(pair)):
-        pair = EMPTY if c.is_void else op.back(c.pair, pair)
-    return DomainInterval(x.domain, *pair, nan, x.null and c.null)
+    return of_values(x.domain, argument(op, c.values, x.values))
 
 
 def _same(what: str, got: Type, expected: Type) -> None:
@@ -134,49 +120,9 @@ def _binary(name: str) -> Callable[[Any, Any], DomainInterval]:
     def forward(x: Any, y: Any) -> DomainInterval:
         x, y = _beside(name, x, y), _beside(name, y, x)
         op = binary(name, x.domain, y.domain)
-        nan, null = x.nan or y.nan, x.null or y.null
-        if x.lo > x.hi or y.lo > y.hi:
-            return DomainInterval(op.domain, *EMPTY, nan, null)
-        if op.makes_nan is not None and not nan:
-            nan = op.makes_nan(x.pair, y.pair)
-        return DomainInterval(op.domain, *op.forward(x.pair, y.pair), nan, null)
+        return of_values(op.domain, result_of_two(op, x.values, y.values))
 
     return forward
-
-
-def _contracted(
-    op: Binary, back: Callable[[Pair, Pair, Pair], Pair], c: DomainInterval, other: DomainInterval, x: DomainInterval,
-    first: bool, divides: bool,
-) -> DomainInterval:  # fmt: skip
-    """Return the members of ``x``, the first or second argument, that give one of ``c`` with a member of ``other``."""
-    _same("the interval of results", c.domain, op.domain)
-    usable = not other.is_void or other.nan
-    if c.null and other.null:
-        return x
-    # NULL of x gives NULL for every other argument, unless that one is empty.
-    null = x.null and c.null and (usable or other.null)
-    # NaN gives NaN, except with a divisor that is zero or empty.
-    numbers = usable and not (divides and first and not other.nan and other.lo == other.hi == 0)
-    nan = x.nan and c.nan and numbers
-    pair = x.pair
-    arguments = (pair, other.pair) if first else (other.pair, pair)
-    if not x.is_void:
-        if c.nan and other.nan:
-            pair = _without_zero(pair, x.domain) if divides and not first else pair
-        elif other.is_void:
-            pair = EMPTY
-        elif c.nan and op.makes_nan is not None and op.makes_nan(*arguments):
-            pass
-        elif c.is_void:
-            pair = EMPTY
-        else:
-            pair = back(c.pair, other.pair, pair)
-    return DomainInterval(x.domain, *pair, nan, null)
-
-
-def _without_zero(x: Pair, d: Type) -> Pair:
-    step: Any = d.format.tiny if d.is_float else 1
-    return (step, x[1]) if x[0] == 0 else (x[0], -step) if x[1] == 0 else x
 
 
 def _reverse(name: str, place: int) -> Callable[..., DomainInterval]:
@@ -184,8 +130,9 @@ def _reverse(name: str, place: int) -> Callable[..., DomainInterval]:
         x = operand(given(x, b, c), b, c)
         b = _beside(name, b, x)
         op = binary(name, *((x.domain, b.domain) if place == 1 else (b.domain, x.domain)))
-        back = op.back1 if place == 1 else op.back2
-        return _contracted(op, back, like(c, op.domain), b, x, place == 1, name in _ZERO_DIVIDES)
+        c = like(c, op.domain)
+        _same("the interval of results", c.domain, op.domain)
+        return of_values(x.domain, argument_of_two(op, place == 1, c.values, b.values, x.values))
 
     return backward
 
@@ -202,29 +149,16 @@ pmod, pmod_rev1, pmod_rev2 = _binary("pmod"), _reverse("pmod", 1), _reverse("pmo
 
 
 def _extremum(greater: bool) -> Callable[[Any, Any], DomainInterval]:
-    up, _ = extremum(greater)
-
     def forward(x: Any, y: Any) -> DomainInterval:
         x, y = operand(x, y), operand(y, x)
         _same("the second interval", y.domain, x.domain)
-        pair = EMPTY if x.is_void or y.is_void else up(x.pair, y.pair)
-        # With NaN, the smaller one is the number. With NULL, both are the other argument.
-        if (y.null or (y.nan and not greater)) and not x.is_void:
-            pair = hull(pair, x.pair)
-        if (x.null or (x.nan and not greater)) and not y.is_void:
-            pair = hull(pair, y.pair)
-        some_x, some_y = not x.is_void or x.nan or x.null, not y.is_void or y.nan or y.null
-        if greater:
-            nan = (x.nan and some_y) or (y.nan and some_x)
-        else:
-            nan = (x.nan and (y.nan or y.null)) or (y.nan and x.null)
-        return DomainInterval(x.domain, *pair, nan, x.null and y.null)
+        return of_values(x.domain, extreme(greater, x.values, y.values))
 
     return forward
 
 
 def _extremum_rev(greater: bool) -> Callable[..., DomainInterval]:
-    _, back = extremum(greater)
+    back = extremum_rev(greater)
 
     def backward(b: Any, c: Any, x: Any = None) -> DomainInterval:
         x = operand(given(x, b, c), b, c)

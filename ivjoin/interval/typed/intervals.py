@@ -13,11 +13,12 @@ from typing import Any, NoReturn
 from ivjoin.errors import came
 from ivjoin.interval.errors import IntervalError
 from ivjoin.interval.machine.domains import domain, physical, shown
+from ivjoin.interval.machine.operation import NAN, NULL, Values
 from ivjoin.interval.machine.pairs import EMPTY, Pair
 from ivjoin.interval.machine.types import Type
 from ivjoin.interval.reals.bare import ENTIRE, Interval
 
-__all__ = ["DomainInterval", "entire", "given", "interval", "like", "operand", "void"]
+__all__ = ["DomainInterval", "entire", "given", "interval", "like", "of_values", "operand", "void"]
 
 _INFINITY = float("inf")
 
@@ -85,6 +86,11 @@ class DomainInterval:
     def pair(self) -> Pair:
         """Return the physical bounds."""
         return self.lo, self.hi
+
+    @property
+    def values(self) -> Values:
+        """Return the physical bounds, and NULL and NaN as bits."""
+        return self.lo, self.hi, self.null * NULL | self.nan * NAN
 
     @property
     def is_void(self) -> bool:
@@ -238,6 +244,12 @@ def entire(domain: str | Type, null: bool = False) -> DomainInterval:
 def void(d: Type, nan: bool = False, null: bool = False) -> DomainInterval:
     """Return a set without values besides NULL and NaN."""
     return DomainInterval(d, *EMPTY, nan, null)
+
+
+def of_values(d: Type, values: Values) -> DomainInterval:
+    """Return a set from its physical bounds and bits."""
+    lo, hi, flags = values
+    return DomainInterval(d, lo, hi, bool(flags & NAN), bool(flags & NULL))
 
 
 def like(value: Any, d: Type) -> DomainInterval:

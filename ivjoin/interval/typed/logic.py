@@ -11,9 +11,9 @@ from typing import Any
 
 from ivjoin.interval import truth
 from ivjoin.interval.errors import IntervalError
-from ivjoin.interval.machine.pairs import EMPTY, Pair, hull, meet
-from ivjoin.interval.machine.types import Type
-from ivjoin.interval.typed.intervals import DomainInterval, like, operand, void
+from ivjoin.interval.machine.pairs import EMPTY, hull, meet
+from ivjoin.interval.typed.comparison import OPPOSITE, compared, differ, equal, held, some, unequal
+from ivjoin.interval.typed.intervals import DomainInterval, like, of_values, operand, void
 from ivjoin.interval.typed.truths import BoolInterval, logical_or, mask_of, of_mask
 
 __all__ = [
@@ -31,39 +31,13 @@ def _compared(x: Any, y: Any) -> tuple[DomainInterval, DomainInterval]:
     return x, y
 
 
-def _some(x: DomainInterval) -> bool:
-    return x.nan or not x.is_void
-
-
-def _less(x: DomainInterval, y: DomainInterval) -> bool:
-    """Return whether a member of ``x`` can be below one of ``y``."""
-    return (not x.is_void and y.nan) or (not x.is_void and not y.is_void and x.lo < y.hi)
-
-
-def _equal(x: DomainInterval, y: DomainInterval) -> bool:
-    return (x.nan and y.nan) or (not x.is_void and not y.is_void and x.lo <= y.hi and y.lo <= x.hi)
-
-
-def _differ(x: DomainInterval, y: DomainInterval) -> bool:
-    return _less(x, y) or _less(y, x)
-
-
-_TESTS: dict[str, Callable[[DomainInterval, DomainInterval], bool]] = {
-    "lt": _less, "gt": lambda x, y: _less(y, x), "eq": _equal, "ne": _differ,
-    "le": lambda x, y: _less(x, y) or _equal(x, y), "ge": lambda x, y: _less(y, x) or _equal(x, y),
-}  # fmt: skip
-_OPPOSITE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}
 _MIRRORED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
 
 
 def _comparison(name: str) -> Callable[[Any, Any], BoolInterval]:
     def compare(x: Any, y: Any) -> BoolInterval:
         x, y = _compared(x, y)
-        mask = truth.TRUE if _TESTS[name](x, y) else 0
-        mask |= truth.FALSE if _TESTS[_OPPOSITE[name]](x, y) else 0
-        if (x.null and (_some(y) or y.null)) or (y.null and _some(x)):
-            mask |= truth.NULL
-        return of_mask(mask)
+        return of_mask(compared(name, x.values, y.values))
 
     return compare
 
@@ -72,44 +46,9 @@ lt, le, gt, ge = map(_comparison, ("lt", "le", "gt", "ge"))
 eq, ne = map(_comparison, ("eq", "ne"))
 
 
-def _neighbour(d: Type, value: Any, up: bool) -> Any:
-    """Return the next value of a domain; None beyond its end."""
-    if value == d.limits[1 if up else 0]:
-        return None
-    if d.kind == "float":
-        return d.format.up(value) if up else d.format.down(value)
-    return value + 1 if up else value - 1
-
-
 def _held(name: str, x: DomainInterval, y: DomainInterval) -> DomainInterval:
     """Return the members of ``x`` without NULL that compare so to some member of ``y``."""
-    d, (lo, hi) = x.domain, x.pair
-    if name in ("lt", "le"):
-        if y.nan:
-            return DomainInterval(d, lo, hi, x.nan and name == "le")
-        top = None if y.is_void else y.hi if name == "le" else _neighbour(d, y.hi, False)
-        return void(d) if top is None or x.is_void else DomainInterval(d, *meet((lo, top), (lo, hi)))
-    if name in ("gt", "ge"):
-        if y.is_void:
-            return void(d, nan=x.nan and y.nan and name == "ge")
-        low = y.lo if name == "ge" else _neighbour(d, y.lo, True)
-        return DomainInterval(d, *(EMPTY if low is None or x.is_void else meet((low, hi), (lo, hi))), nan=x.nan)
-    if name == "eq":
-        return DomainInterval(d, *(EMPTY if x.is_void or y.is_void else meet((lo, hi), y.pair)), nan=x.nan and y.nan)
-    first, second = _pieces_unequal(x, y)
-    return DomainInterval(d, *hull(first, second), nan=x.nan and not y.is_void)
-
-
-def _pieces_unequal(x: DomainInterval, y: DomainInterval) -> tuple[Pair, Pair]:
-    if x.is_void or not _some(y):
-        return EMPTY, EMPTY
-    if y.nan or y.lo != y.hi or not x.lo <= y.lo <= x.hi:
-        return x.pair, EMPTY
-    d = x.domain
-    below, above = _neighbour(d, y.lo, False), _neighbour(d, y.lo, True)
-    first = EMPTY if below is None else meet((x.lo, below), x.pair)
-    second = EMPTY if above is None else meet((above, x.hi), x.pair)
-    return (second, EMPTY) if first[0] > first[1] else (first, second)
+    return of_values(x.domain, held(name, x.domain, x.values, y.values))
 
 
 def _joined(x: DomainInterval, y: DomainInterval) -> DomainInterval:
@@ -121,11 +60,11 @@ def _side(name: str, wanted: int, x: DomainInterval, y: DomainInterval) -> Domai
     if wanted & truth.TRUE:
         out = _joined(out, _held(name, x, y))
     if wanted & truth.FALSE:
-        out = _joined(out, _held(_OPPOSITE[name], x, y))
+        out = _joined(out, _held(OPPOSITE[name], x, y))
     if wanted & truth.NULL:
         if y.null:
             out = _joined(out, x)
-        elif _some(y):
+        elif some(y.values):
             out = _joined(out, void(x.domain, null=x.null))
     return out
 
@@ -146,7 +85,7 @@ eq_rev, ne_rev = map(_comparison_rev, ("eq", "ne"))
 def ne_rev_to_pair(y: Any, x: Any) -> tuple[DomainInterval, DomainInterval]:
     """Return the members of ``x`` that differ from some member of ``y``, as up to two intervals, NaN in the last."""
     x, y = _compared(x, y)
-    first, second = _pieces_unequal(x, y)
+    first, second = unequal(x.domain, x.values, y.values)
     nan = x.nan and not y.is_void
     two = second[0] <= second[1]
     return DomainInterval(x.domain, *first, nan and not two), DomainInterval(x.domain, *second, nan and two)
@@ -158,8 +97,8 @@ def ne_rev_to_pair(y: Any, x: Any) -> tuple[DomainInterval, DomainInterval]:
 def null_safe_eq(x: Any, y: Any) -> BoolInterval:
     """Return ``<=>``: equality for which NULL equals NULL."""
     x, y = _compared(x, y)
-    mask = truth.TRUE if _equal(x, y) or (x.null and y.null) else 0
-    if _differ(x, y) or (x.null and _some(y)) or (y.null and _some(x)):
+    mask = truth.TRUE if equal(x.values, y.values) or (x.null and y.null) else 0
+    if differ(x.values, y.values) or (x.null and some(y.values)) or (y.null and some(x.values)):
         mask |= truth.FALSE
     return of_mask(mask)
 
@@ -176,13 +115,13 @@ def _null_safe_side(wanted: int, x: DomainInterval, y: DomainInterval) -> Domain
         out = _joined(out, _joined(_held("eq", x, y), void(x.domain, null=x.null and y.null)))
     if wanted & truth.FALSE:
         apart = DomainInterval(x.domain, x.lo, x.hi, x.nan) if y.null else _held("ne", x, y)
-        out = _joined(out, _joined(apart, void(x.domain, null=x.null and _some(y))))
+        out = _joined(out, _joined(apart, void(x.domain, null=x.null and some(y.values))))
     return out
 
 
 def is_null(x: DomainInterval) -> BoolInterval:
     """Return ``x IS NULL``."""
-    return of_mask((truth.TRUE if x.null else 0) | (truth.FALSE if _some(x) else 0))
+    return of_mask((truth.TRUE if x.null else 0) | (truth.FALSE if some(x.values) else 0))
 
 
 def is_null_rev(c: BoolInterval, x: DomainInterval) -> DomainInterval:
@@ -216,12 +155,12 @@ def coalesce_rev(c: DomainInterval, *args: Any) -> tuple[DomainInterval, ...]:
             a.domain, *(EMPTY if a.is_void or c.is_void else meet(a.pair, c.pair)), a.nan and c.nan
         )  # fmt: skip
         rest = coalesce(*args[i + 1 :]) if i + 1 < len(args) else void(a.domain, null=True)
-        passes = a.null and (_equal(rest, c) or (rest.null and c.null))
+        passes = a.null and (equal(rest.values, c.values) or (rest.null and c.null))
         out.append(_joined(taken, void(a.domain, null=passes)) if looked_at else a)
-        if looked_at and not _some(out[-1]) and not out[-1].null:  # no argument is possible
+        if looked_at and not some(out[-1].values) and not out[-1].null:  # no argument is possible
             return tuple(void(other.domain) for other in args)
         # Later arguments matter only if this one is certainly NULL.
-        looked_at = looked_at and not _some(out[-1])
+        looked_at = looked_at and not some(out[-1].values)
     return tuple(out)
 
 
@@ -240,7 +179,7 @@ def is_in_rev(c: BoolInterval, x: Any, items: Iterable[Any]) -> DomainInterval:
     if wanted & truth.TRUE:
         for item in items:
             out = _joined(out, _held("eq", x, item))
-    if wanted & truth.FALSE and not any(item.null and not _some(item) for item in items):
+    if wanted & truth.FALSE and not any(item.null and not some(item.values) for item in items):
         left = DomainInterval(x.domain, x.lo, x.hi, x.nan)
         # Each item with one value cuts it off an end, repeatedly while an item is at the end.
         for _ in items:

@@ -17,7 +17,7 @@ from ivjoin.interval.machine.operation import Binary, Unary, refined, sign_rev, 
 from ivjoin.interval.machine.pairs import EMPTY, Pair, is_empty, meet, neg
 from ivjoin.interval.machine.types import DAY, Type
 
-__all__ = ["binary", "extremum", "outer", "unary"]
+__all__ = ["binary", "extremum_rev", "outer", "unary"]
 
 DATE, DAYS, MONTHS = Type("date"), Type("int", 32), Type("months")
 
@@ -56,15 +56,16 @@ def outer(name: str, x: Type, y: Type) -> Binary:
     Its bounds enclose the results, and are the hull for sums and where the arguments are single values.
     """
     if x.kind == y.kind == "decimal":
-        return _decimal(name, x, y)
-    if x == y and x.kind == "float":
-        return float_operators.outer(name, x)
-    if x == y and x.kind == "int":
-        return _integer(name, x)
-    made = _temporal(name, x, y)
+        made: Binary | None = _decimal(name, x, y)
+    elif x == y and x.kind == "float":
+        made = float_operators.outer(name, x)
+    elif x == y and x.kind == "int":
+        made = _integer(name, x)
+    else:
+        made = _temporal(name, x, y)
     if made is None:
         raise _unknown(name, x, y)
-    return made
+    return made._replace(divides=name in ("div", "rem", "pmod"))
 
 
 # Ints
@@ -294,13 +295,8 @@ def _raised(d: Type, n: int) -> Unary:
 # The smaller and the greater of two
 
 
-def extremum(greater: bool) -> tuple[Callable[[Pair, Pair], Pair], Callable[[Pair, Pair, Pair], Pair]]:
-    """Return the pair functions of min or max in any ordered domain; the backward one serves both arguments."""
-
-    def up(a: Pair, b: Pair) -> Pair:
-        if greater:
-            return max(a[0], b[0]), max(a[1], b[1])
-        return min(a[0], b[0]), min(a[1], b[1])
+def extremum_rev(greater: bool) -> Callable[[Pair, Pair, Pair], Pair]:
+    """Return the backward pair function of min or max in any ordered domain; it serves both arguments."""
 
     def back(z: Pair, b: Pair, x: Pair) -> Pair:
         # x can be beyond z only if the result is the other argument.
@@ -309,4 +305,4 @@ def extremum(greater: bool) -> tuple[Callable[[Pair, Pair], Pair], Callable[[Pai
             return meet((x[0] if beyond else z[0], z[1]), x) if b[0] <= z[1] else EMPTY
         return meet((z[0], x[1] if beyond else z[1]), x) if b[1] >= z[0] else EMPTY
 
-    return up, back
+    return back
