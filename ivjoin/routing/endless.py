@@ -6,16 +6,16 @@ The future is unknown, so slices are numbered without end. The number and the ke
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from ivjoin.plan.cutting import cut_of
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.routing.along import PlanList, Sent
 from ivjoin.routing.grids.grid_sizes import Grid
-from ivjoin.routing.periodic import periodic_slices
 from ivjoin.routing.rows.arrays import Copies, dealt, expanded, stacked
 from ivjoin.routing.rows.hashing import hash_of_rows, mixed
 from ivjoin.routing.rows.reach import Axis, reach_of
@@ -24,6 +24,8 @@ from ivjoin.routing.rows.reader import Features, Reader
 __all__ = ["LEAST_WIDTH", "EndlessPlan", "buckets_of", "cell_keys", "endless_plans"]
 
 _MOST_ACROSS = 1 << 16  # rows or columns of a grid that is read from a file; each row is copied so often
+_BANDS = 4  # the first slices are this many bands wide: a row of the copied side has one and a quarter copies
+_WIDEST = 1 << 60
 LEAST_WIDTH = 8  # of a slice; three bits of an int64 remain for the number of the plan
 _LIGHT = -(1 << 61)  # the cell of light keys; no slice has this number
 
@@ -108,25 +110,40 @@ class EndlessPlan:
         return EndlessPlan(self.reader, self.axis, self.both, hot, width, grid, None if used is None else int(used))
 
 
-def endless_plans(plan: JoinPlan, hot: Iterable[int] = ()) -> PlanList | str:
-    """Return the first list of plans of a stream, or the reason why it cannot be cut."""
-    slices = periodic_slices(plan)
-    if isinstance(slices, str):
-        return slices
+def endless_plans(plan: JoinPlan, hot: Iterable[int] = (), by_keys: bool = True) -> PlanList | str:
+    """Return the first list of plans of a stream, or the reason why it cannot be cut.
+
+    ``hot`` has the hashes of the heavy keys. Without ``by_keys``, the rows of all keys are spread like rows of one key.
+    """
+    if plan.spec.pick is not None:
+        return "each left row takes one partner, for which all of them are compared by one operator"
+    cut = cut_of(plan)
+    if isinstance(cut, str):
+        return cut
+    theirs = {node for node, _ in (*cut.lows, *cut.highs)}
+    if len(theirs) > 1:
+        return f"{' and '.join(map(str, theirs))} bound {cut.node}, so the width of a slice is unknown"
+    for node in (cut.node, *theirs):
+        if node.op != "column":
+            return f"{node} is not a column, so it may have no value where the condition has one"
+    width = _BANDS * (min(by for _, by in cut.highs) - max(by for _, by in cut.lows) + 1)
+    if not 0 < width < _WIDEST:
+        return f"the band of {cut.node} is {'empty' if width <= 0 else 'too wide'}"
     reach = reach_of(plan)
-    node = slices.nodes[slices.own]
-    axis = next((a for a in reach.axes if a.divided == slices.own and a.node is node), None)
-    both = plan.how.preserved[1 - slices.own]
-    if axis is None or axis.width is None or (both and axis.home is None):
-        return "; ".join(reach.notes) or f"rows of the other side have no place on {node}"
-    if plan.separation.keys and not reach.keys[0]:
+    if not by_keys:
+        reach = replace(reach, keys=([], []), null_safe=[])
+    elif plan.separation.keys and not reach.keys[0]:
         return "; ".join(reach.notes)
+    axis = next((a for a in reach.axes if a.divided == cut.own and a.node is cut.node), None)
+    both = plan.how.preserved[1 - cut.own]
+    if axis is None or axis.width is None or (both and axis.home is None):
+        return "; ".join(reach.notes) or f"rows of the other side have no place on {cut.node}"
     if (why := reach.why_it_may_raise(axis)) is not None:
         return why
-    falling = next(o.descending for n, _, o in plan.sides[slices.own].orders if n is node)
     keys = np.array(sorted(hot), dtype=np.uint64)
-    first = EndlessPlan(Reader(plan, reach), axis, both, keys, max(LEAST_WIDTH, slices.width))
-    return PlanList((first,), (), axis, both, falling)
+    return PlanList(
+        (EndlessPlan(Reader(plan, reach), axis, both, keys, max(LEAST_WIDTH, width)),), (), axis, both, cut.falling
+    )
 
 
 def buckets_of(plans: PlanList, sent: Sent, batch: pa.RecordBatch, count: int) -> np.ndarray:

@@ -128,16 +128,16 @@ def _streaming(spec: JoinSpec, notes: Sequence[Warning], buckets: int, spread: S
     plan = plan_of(spec)
     keys = key_sql(plan)
     lines: list[str] = []
-    if spread.plans is not None:
-        lines = [f"  {line}" for line in str(live_plans(spread.plans)).splitlines()]
-        how = f"in {buckets} buckets, by plans that follow the stream, kept in {spread.plans.folder!r}"
+    if (plans := spread.adaptive) is not None:
+        lines = [f"  {line}" for line in str(live_plans(plans)).splitlines()]
+        how = f"in {buckets} buckets, by plans that follow the stream, kept in {plans.folder!r}"
     elif keys:
         how = f"hashed to {buckets} buckets by {len(keys)} key{'s' if len(keys) > 1 else ''}"
-        how += f", those of {len(spread.hot)} hot keys by {spread.slices}" if spread.slices else ""
+        how += f", those of {len(spread.hot)} hot keys by {spread.plans}" if spread.plans else ""
         how += f", hot ones too, since {spread.why}" if spread.hot and spread.why else ""
         how += f"; heavy ones stay in one each, since {spread.why}" if spread.why and not spread.hot else ""
-    elif spread.slices is not None:
-        how = f"in {buckets} buckets, by {spread.slices}"
+    elif spread.plans is not None:
+        how = f"in {buckets} buckets, by {spread.plans}"
     else:
         how = f"in one bucket, since {why_undivided(plan)} ({spread.why}): one task joins all rows"
     return [f"streaming: rows {how}; late rows: {spec.on_late}", _PINNED, *lines, *_pruning(spec, notes)]

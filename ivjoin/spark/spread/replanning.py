@@ -1,6 +1,6 @@
-"""Adapt routing plans to a stream: map tasks send rows by the plans, and one bucket, the planner, writes new plans.
+"""Route the rows of a stream by plans. Without a folder the first plan never changes; with one, plans follow the rows.
 
-::
+Map tasks send rows by the plans in the folder, and one bucket, the planner, writes new plans::
 
     map task of micro-batch m    reads the newest plan-<n>.json with n < m and sends each row by it. It reports to the
                                  planner the row counts of its frequent keys and the range of its rows.
@@ -37,7 +37,7 @@ from ivjoin.routing.replanning import Counts, Note, next_plans
 from ivjoin.spark.spread.buckets import count_in_task, with_cells
 from ivjoin.spark.spread.spec import FREE, identity, spelling_digest
 
-__all__ = ["PlanFile", "PlanFiles", "Replanning", "TaskWay", "checked_folder", "live_plans"]
+__all__ = ["PlanFile", "PlanFiles", "StreamPlans", "TaskWay", "checked_folder", "live_plans"]
 
 _VERSION = 1
 _KIND = "ivjoin routing plans"
@@ -154,16 +154,24 @@ _PROPERTIES = ("sql.streaming.queryId", "streaming.sql.batchId")
 
 
 @dataclass(frozen=True)
-class Replanning:
+class StreamPlans:
     """The settings that Spark sends to the tasks."""
 
     spec: JoinSpec  # of the caller
-    folder: str
+    folder: str | None  # of the plans; None for a plan that never changes
     buckets: int | None  # None if the caller did not set their number
     pinned: tuple[int, ...] = ()  # hashes of the keys that are heavy from the beginning, whatever rows arrive
+    by_keys: bool = True  # False: no key can spread the rows, so all of them are spread along the band
+
+    def __str__(self) -> str:
+        first = self.plans(None)
+        plan, axis = first.plans[0], first.axis
+        assert isinstance(plan, EndlessPlan)
+        return f"slices of {plan.width} ordinals along {axis} of the {SIDES[axis.divided]} side"
 
     @property
     def files(self) -> PlanFiles:
+        assert self.folder is not None
         return PlanFiles(self.folder, self.join)
 
     @property
@@ -175,11 +183,13 @@ class Replanning:
 
     def plans(self, file: PlanFile | None) -> PlanList:
         """Return the plans in a file; for None, the plans before the first file."""
-        first = _first(self.spec, self.pinned)
+        first = _first(self.spec, self.pinned, self.by_keys)
         return first if file is None else _plans_of(file, first)
 
     def way(self, side: int) -> TaskWay:
         """Return the object that sends rows of a side in a map task. Call this in the task."""
+        if self.folder is None:
+            return TaskWay(self.plans(None), side, count_in_task(self.buckets))
         query, batch = _query_and_batch()
         file = self.files.newest(batch, query)
         return TaskWay(self.plans(file), side, count_in_task(self.buckets), -1 if file is None else file.number)
@@ -217,7 +227,9 @@ class Replanning:
 
 
 class TaskWay:
-    def __init__(self, plans: PlanList, side: int, buckets: int, number: int) -> None:
+    """Send the rows of a side. ``number`` is the file of the plans, -1 before the first; None if plans never change."""
+
+    def __init__(self, plans: PlanList, side: int, buckets: int, number: int | None = None) -> None:
         self._plans, self._side, self._buckets, self._number = plans, side, buckets, number
         self._counts = Counts()
 
@@ -225,20 +237,22 @@ class TaskWay:
         """Return one row for each copy, with its cell and whether it is owned, and the buckets of the copies."""
         sent = self._plans.sent(SIDES[self._side], batch)
         f = sent.features
-        self._counts.add(self._side, f.key, f.lone, f.n, sent.edge, self._buckets)
+        if self._number is not None:
+            self._counts.add(self._side, f.key, f.lone, f.n, sent.edge, self._buckets)
         copies = with_cells(batch, sent.rows, cell_keys(sent), sent.owned)
         return copies, buckets_of(self._plans, sent, batch, self._buckets)
 
     @property
-    def heard(self) -> dict[str, Any]:
-        return {**self._counts.as_json, "plan": self._number}
+    def heard(self) -> dict[str, Any] | None:
+        """Return the report to the planner; None if the plans never change."""
+        return None if self._number is None else {**self._counts.as_json, "plan": self._number}
 
 
-def live_plans(replanning: Replanning) -> PlanList:
+def live_plans(plans: StreamPlans) -> PlanList:
     """Return the plans of the newest file, or the first plans of a stream if no file exists."""
-    files = replanning.files
+    files = plans.files
     numbers = files.numbers()
-    return replanning.plans(files.read(numbers[-1], None) if numbers else None)
+    return plans.plans(files.read(numbers[-1], None) if numbers else None)
 
 
 def _query_and_batch() -> tuple[str, int]:
@@ -255,8 +269,8 @@ def _query_and_batch() -> tuple[str, int]:
 
 
 @lru_cache(maxsize=16)
-def _first(spec: JoinSpec, pinned: tuple[int, ...]) -> PlanList:
-    plans = endless_plans(plan_of(spec), pinned)
+def _first(spec: JoinSpec, pinned: tuple[int, ...], by_keys: bool) -> PlanList:
+    plans = endless_plans(plan_of(spec), pinned, by_keys)
     assert not isinstance(plans, str)
     return plans
 

@@ -152,7 +152,7 @@ class BucketJoin:
     ) -> None:
         self.spec = spread.run(spec)
         self._identity, self._buckets = identity(spec) | spread.identity, buckets
-        self._owned, self._plans = spread.owner(spec), spread.plans
+        self._owned, self._plans = spread.owner(spec), spread.adaptive
         self._results, self._budget = results, budget
 
     @cached_property

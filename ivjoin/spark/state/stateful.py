@@ -165,11 +165,8 @@ def packed_sides(
     plan = plan_of(spec)
     packed = []
     for side, frame in enumerate((left, right)):
-        hashed = F.lit(0)  # plans of a stream look at the rows themselves
-        if spread.plans is None:
-            hashed = F.expr(hash_sql(key_sql(plan, by_name=True), side))
-        if spread.slices is not None:
-            hashed = spread.in_slices(key_sql(plan), side, hashed)
+        # plans look at the rows themselves
+        hashed = F.lit(0) if spread.plans else F.expr(hash_sql(key_sql(plan, by_name=True), side))
         rows = in_places(frame).select(hashed.cast("bigint").alias("hash"), "*")
         packed.append(rows.mapInArrow(_packer(spec, side, buckets, spread, two_groups), PACKED_SCHEMA))
     return packed[0].union(packed[1])
@@ -180,7 +177,8 @@ def _packer(spec: JoinSpec, side: int, buckets: int | None, spread: StreamSpread
 
     def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         labels = bucket_labels(spread.used(spec, count_in_task(buckets)))
-        return packer(spec, side, labels, route=spread.router(len(labels)), two_groups=two_groups)(batches)
+        route = spread.plans.way if spread.plans else None
+        return packer(spec, side, labels, route=route, two_groups=two_groups)(batches)
 
     return pack
 

@@ -26,7 +26,7 @@ from ivjoin.routing.replanning import Counts, Note
 from ivjoin.spark.rows import results
 from ivjoin.spark.rows.pack import packer
 from ivjoin.spark.spread import replanning
-from ivjoin.spark.spread.replanning import PlanFile, PlanFiles, Replanning, checked_folder, live_plans
+from ivjoin.spark.spread.replanning import PlanFile, PlanFiles, StreamPlans, checked_folder, live_plans
 from ivjoin.spark.state.bucket import Keep, arrivals, new_operator, play
 from ivjoin.spark.state.streamspread import UNSPREAD, StreamSpread, stream_spread
 
@@ -61,7 +61,7 @@ class Stream:
                 batch = pa.record_batch([pa.array(c, pa.int64()) for c in columns], schema=SCHEMA)
                 given = pa.record_batch([pa.array(np.zeros(len(part), np.int32)), *batch.columns],
                                         names=["bucket", *SCHEMA.names])  # fmt: skip
-                out += packer(self.spec, side, range(self.buckets), route=self.spread.router(self.buckets))(
+                out += packer(self.spec, side, range(self.buckets), route=self.spread.plans and self.spread.plans.way)(
                     iter([given])
                 )
         return pa.Table.from_batches(out) if out else None
@@ -250,7 +250,7 @@ def fullest(rows: list[int]) -> float:
 
 def test_a_folder_goes_on_where_the_default_of_buckets_is_spelled_out(tmp_path: Path) -> None:
     spec = spec_of(random.Random(0), "inner", 5, "drop", True, False)[0]
-    assert Replanning(spec, str(tmp_path), None).join == Replanning(spec, str(tmp_path), 16).join
+    assert StreamPlans(spec, str(tmp_path), None).join == StreamPlans(spec, str(tmp_path), 16).join
 
 
 @pytest.mark.one_in(3)
@@ -441,9 +441,9 @@ def test_a_deleted_file_and_a_folder_that_not_all_tasks_see(tmp_path: Path, monk
     (tmp_path / "plan-0.json").write_bytes(held)
     stream.step(rows)
     other = stream_of(2, tmp_path / "other", monkeypatch, how="left")
-    assert isinstance(other.spread.plans, Replanning)
+    assert isinstance(other.spread.plans, StreamPlans)
     with pytest.raises(SnapshotError, match="was written by another query, or by this one with other arguments"):
-        live_plans(Replanning(other.spec, str(tmp_path), 2))
+        live_plans(StreamPlans(other.spec, str(tmp_path), 2))
     monkeypatch.setattr(replanning, "_query_and_batch", lambda: ("another query", 5))
     assert stream.spread.plans is not None
     with pytest.raises(SnapshotError, match="was written by another query"):
