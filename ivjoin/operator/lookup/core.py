@@ -96,8 +96,7 @@ class LookupCore(LookupState):
         n, spec = batch.num_rows, self.plan.spec
         words = len(self.plan.sides[p].axes) + _ROW_WORDS + (_REDUCED * len(spec.aggregates) if p == 1 else 0)
         size = batch.nbytes + 8 * words * n + self._later()
-        named = spec.picks_one or not self.plan.int_keys
-        self.account.want(lambda: size + (self.keys.more(n, batch.nbytes) if named else 0))
+        self.account.want(lambda: size + (0 if self.plan.int_keys else self.keys.more(n, batch.nbytes)))
 
     def _later(self) -> int:
         """Return the bytes of results still to be computed, and of the arrays that compute them of the longest run."""
@@ -116,8 +115,7 @@ class LookupCore(LookupState):
     def _read(self, p: int, batch: pa.RecordBatch) -> Arrived:
         seq = np.arange(self.seq[p], self.seq[p] + batch.num_rows, dtype=np.int64)
         stored = [batch.column(i) for i in self.plan.sides[p].stored]
-        named = self.plan.spec.picks_one
-        arrived = read(self.plan, p, stored, seq, self.layouts[p], self.intake, self.keys, batch.columns, named)
+        arrived = read(self.plan, p, stored, seq, self.layouts[p], self.intake, self.keys, batch.columns)
         if arrived.found.key_erred:
             self.rekey()
             arrived = read(self.plan, p, stored, seq, self.layouts[p], self.intake, self.keys, batch.columns)

@@ -32,7 +32,7 @@ def sweep_keys(keys: KeyTable, rows: int, used: Callable[[], Iterable[np.ndarray
         return
     there = np.zeros(keys.n_ids, dtype=bool)
     for kids in used():
-        there[kids[kids >= 0]] = True
+        there[kids] = True
     keys.slots[: keys.n_ids, 0] = np.where(there, 0, -1)
     keys.live = int(np.count_nonzero(there))
     keys.sweep()

@@ -67,14 +67,13 @@ class Arrived:
 
 def read(
     plan: JoinPlan, s: int, columns: Sequence[pa.Array], seq: np.ndarray, layout: RowLayout, intake: Intake,
-    keys: KeyTable, every: Sequence[pa.Array] | None = None, named: bool = False,
+    keys: KeyTable, every: Sequence[pa.Array] | None = None,
 ) -> Arrived:
     """Evaluate rows of side s: keys, axes, filters and guards.
 
     ``columns`` are the stored columns. ``every`` are all columns if rows have just arrived; stored rows have passed the
-    filters. ``named``: all keys have ids of the table, and left rows that match nothing have -1 and are not left out.
-    EvaluationError if the rows are of a pick, and a key, an expression that picks right rows or one that distances
-    start at has an error.
+    filters. EvaluationError if the rows are of a pick, and a key, an expression that picks right rows or one that
+    distances start at has an error.
     """
     def column(_: str, name: str) -> pa.Array:
         i = layout.index[name]
@@ -85,12 +84,13 @@ def read(
     whole = bool(e.usable.all())
     if e.key_erred:
         kids = np.zeros(n, dtype=np.int64)
-    elif named:
-        kids = intake.key_ids(s, n, e.values, keys, None if whole else e.usable)
+    elif plan.int_keys:  # they are ids
+        key = plan.sides[s].keys[0]
+        kids = np.ascontiguousarray(ordinals(e.values[key].values, key.type))
     else:
-        kids = _kids(plan, s, e.values, n, intake, keys)
+        kids = intake.key_ids(s, n, e.values, keys, None)
     rows = Rows(list(columns), seq, kids, e.axes, e.absent)
-    return Arrived(rows, None if whole or (s == 0 and named) else e.usable, e)
+    return Arrived(rows, None if whole else e.usable, e)
 
 
 def _evaluated(plan: JoinPlan, s: int, n: int, column: Callable[[str, str], pa.Array], fresh: bool) -> Evaluated:
@@ -165,12 +165,3 @@ def _unbounded(plan: JoinPlan) -> bool:
     return pick is not None and pick.unbounded and plan.decided and all(
         t.exact or t.left.type.kind == "float" for t in plan.kernel_terms
     )
-
-
-def _kids(
-    plan: JoinPlan, s: int, values: dict[Node, Vector], n: int, intake: Intake, keys: KeyTable
-) -> np.ndarray:
-    side = plan.sides[s]
-    if plan.int_keys:
-        return np.ascontiguousarray(ordinals(values[side.keys[0]].values, side.keys[0].type))
-    return intake.key_ids(s, n, values, keys, None)

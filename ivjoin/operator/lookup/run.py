@@ -75,16 +75,21 @@ def window(rows: Rows, terms: Sequence[Term]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def sorted_rows(rows: Rows, axis: int | None) -> Rows:
-    """Return rows sorted by key, then by an axis, then by arrival."""
-    came = None if rises(rows.seq) else np.argsort(rows.seq, kind="stable")
-    some = rows if came is None else rows.take(came)
-    kids = some.kids
-    values = np.zeros(len(some), dtype=np.int64) if axis is None else some.axes[axis]
-    if not len(some) or (rises(kids) and (axis is None or (kids[0] == kids[-1] and rises(values)))):
-        return some
+    """Return rows sorted by key, then by an axis. Rows that are equal in both stay in order, which is by arrival."""
+    kids = rows.kids
+    values = np.zeros(len(rows), dtype=np.int64) if axis is None else rows.axes[axis]
+    if not len(rows) or (rises(kids) and (axis is None or (kids[0] == kids[-1] and rises(values)))):
+        return rows
     least, most = int(kids.min()), int(kids.max())
-    near = most - least < _DENSE * len(some) + _SMALL
-    return some.take(order_by_key(kids - least, values, most - least + 1)[2] if near else np.lexsort((values, kids)))
+    if most - least < _DENSE * len(rows) + _SMALL:
+        return rows.take(order_by_key(kids - least, values, most - least + 1)[2])
+    order = np.argsort(kids, kind="stable")  # merges the runs that it meets
+    kids, values = kids.take(order), values.take(order)
+    new = kids[1:] != kids[:-1]
+    if bool((~new & (values[1:] < values[:-1])).any()):
+        places = np.append(0, np.cumsum(new))
+        order = order.take(order_by_key(places, values, int(places[-1]) + 1)[2])
+    return rows.take(order)
 
 
 class Run:

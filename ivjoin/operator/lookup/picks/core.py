@@ -75,7 +75,7 @@ class PickedCore(LookupCore):
     def _is_idle(self, rows: Rows) -> bool:
         """Return whether the extreme values of a piece show that no row can be decided."""
         bounds = self.bounder.bounds(0)
-        if bounds is None or rows.absent or not len(rows) or bool((rows.kids < 0).any()):
+        if bounds is None or rows.absent or not len(rows):
             return False
         ends = [rows.ends(a) for a in range(len(rows.axes))]
         if any(least < low or most > high for (least, most), (low, high) in zip(ends, bounds, strict=True)):
@@ -86,7 +86,7 @@ class PickedCore(LookupCore):
     def _decided(self, rows: Rows) -> tuple[Rows, _Found]:
         if self._is_idle(rows):
             return rows, []
-        dead = rows.outside(self.bounder.bounds(0)) | (rows.kids < 0)
+        dead = rows.outside(self.bounder.bounds(0))
         ripe = None if bool(dead.all()) else self._early.ripe(rows.axes, len(rows))
         look = dead if ripe is None else dead | ripe
         if not bool(look.any()):
