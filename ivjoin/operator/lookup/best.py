@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from ivjoin.conditions.evaluate import Vector, evaluate, first_error
+from ivjoin.conditions.evaluate import evaluate, first_error
 from ivjoin.errors import EvaluationError
 from ivjoin.expr import ops
 from ivjoin.expr.nodes import Node, sides_of
-from ivjoin.expr.ordinal import has_ordinal, ordinals
+from ivjoin.operator.lookup.aggregates.source import keys_of
 from ivjoin.operator.lookup.answer import Answers, LookupPlan
 from ivjoin.operator.lookup.pairs import Matches
 from ivjoin.operator.lookup.picks.trim import trim_of
@@ -21,12 +21,11 @@ from ivjoin.operator.lookup.tables.ordered import rises
 from ivjoin.operator.lookup.taken import TakenRows
 from ivjoin.operator.match.output import in_parts
 from ivjoin.outer.emit import BatchRows, Emitter
-from ivjoin.outer.values import has_value
 from ivjoin.plan.layout import RowLayout
-from ivjoin.shj.arrow import bitmap, byte_width, counted, taken
+from ivjoin.shj.arrow import bitmap, byte_width, taken
 from ivjoin.shj.sorting import order_by_key
 
-__all__ = ["BestAnswers", "BestMatches", "keys_of", "padded"]
+__all__ = ["BestAnswers", "BestMatches", "padded"]
 
 _FEW = 256  # pairs that are sorted at once
 _WAY_OUT = "; asof_join(direction='nearest') with how='left' or 'inner', without ties='all', takes any distance"
@@ -135,20 +134,6 @@ class BestAnswers(Answers):
         return keys_of(vectors, self._pick.by, self._pick.which in ("greatest", "last"))
 
 
-def keys_of(vectors: Sequence[Vector], nodes: Sequence[Node], falls: bool) -> list[np.ndarray]:
-    """Return arrays that compare rows by some expressions, the first one first; nulls come last."""
-    keys: list[np.ndarray] = []
-    for node, v in zip(nodes, vectors, strict=True):
-        there = has_value(v)
-        image = images(v, node)
-        image = ~image if falls else image
-        if there is not None:
-            keys += [~there, np.where(there, image, 0)]
-        else:
-            keys.append(image)
-    return keys
-
-
 def _least(here: np.ndarray, keys: Sequence[np.ndarray]) -> np.ndarray:
     """Return the least pair of each left row by some keys, the first one first : int64[left rows]."""
     at = None if rises(here) else np.argsort(here, kind="stable")
@@ -242,19 +227,3 @@ def padded(counts: np.ndarray, found: np.ndarray, alone: np.ndarray | bool | Non
     out = np.full(len(index), -1, dtype=found.dtype)
     out[counts.take(index) > 0] = found
     return index, out
-
-
-def images(v: Vector, node: Node) -> np.ndarray:
-    """Return whole numbers that rise with the values : int64[n]."""
-    if has_ordinal(node.type):
-        return ordinals(v.values, node.type)
-    if isinstance(v.values, np.ndarray):
-        return np.unique(v.values, return_inverse=True)[1].astype(np.int64)
-    import pyarrow.compute as pc
-
-    array = v.values.combine_chunks() if isinstance(v.values, pa.ChunkedArray) else v.values
-    words = array.dictionary_encode(null_encoding="encode")
-    order = counted(pc.array_sort_indices(words.dictionary, null_placement="at_start"))
-    rank = np.empty(len(order), dtype=np.int64)
-    rank[order] = np.arange(len(order))
-    return rank[counted(words.indices)] if len(words) else np.zeros(0, dtype=np.int64)

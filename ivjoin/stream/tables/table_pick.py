@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.conditions.evaluate import evaluate
-from ivjoin.operator.lookup.best import keys_of
+from ivjoin.operator.lookup.aggregates.source import keys_of
 from ivjoin.operator.lookup.key_ids import KeyIds
 from ivjoin.operator.lookup.reading import Arrived
 from ivjoin.operator.lookup.search import search_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from ivjoin.outer.values import has_value, plain_array
 from ivjoin.plan.layout import RowLayout
 from ivjoin.shj.arrow import byte_width, counted, take
 
-__all__ = ["RightValues"]
+__all__ = ["RightValues", "keys_of"]
 
 
 class RightValues:
@@ -85,17 +85,37 @@ class RightValues:
 
     def images(self, node: Node) -> np.ndarray:
         """Return whole numbers that rise with the values of an expression, any for null : int64[n]."""
-        def made() -> np.ndarray:
-            values = self.vector(node).values
-            if has_ordinal(node.type):
-                return ordinals(values, node.type)
-            if isinstance(values, np.ndarray):
-                return _ranks(np.argsort(values, kind="stable"))
-            import pyarrow.compute as pc
+        return self.once(("images", node), lambda: _images(self.vector(node), node))
 
-            return _ranks(counted(pc.array_sort_indices(values)))
 
-        return self.once(("images", node), made)
+def keys_of(vectors: Sequence[Vector], nodes: Sequence[Node], falls: bool) -> list[np.ndarray]:
+    """Return arrays that compare rows by some expressions, the first one first; nulls come last."""
+    keys: list[np.ndarray] = []
+    for node, v in zip(nodes, vectors, strict=True):
+        there = has_value(v)
+        image = _images(v, node)
+        image = ~image if falls else image
+        if there is not None:
+            keys += [~there, np.where(there, image, 0)]
+        else:
+            keys.append(image)
+    return keys
+
+
+def _images(v: Vector, node: Node) -> np.ndarray:
+    """Return whole numbers that rise with the values : int64[n]."""
+    if has_ordinal(node.type):
+        return ordinals(v.values, node.type)
+    if isinstance(v.values, np.ndarray):
+        return np.unique(v.values, return_inverse=True)[1].astype(np.int64)
+    import pyarrow.compute as pc
+
+    array = v.values.combine_chunks() if isinstance(v.values, pa.ChunkedArray) else v.values
+    words = array.dictionary_encode(null_encoding="encode")
+    order = counted(pc.array_sort_indices(words.dictionary, null_placement="at_start"))
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(len(order))
+    return rank[counted(words.indices)] if len(words) else np.zeros(0, dtype=np.int64)
 
 
 def _ranks(order: np.ndarray) -> np.ndarray:

@@ -10,8 +10,9 @@ from ivjoin.conditions.evaluate import evaluate
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import NAN_ORDINAL
 from ivjoin.operator.lookup.aggregates.reduce import LeastTree, Ranges, spread
+from ivjoin.operator.lookup.aggregates.source import keys_of
 from ivjoin.operator.lookup.answer import LookupPlan
-from ivjoin.operator.lookup.best import BestAnswers, keys_of
+from ivjoin.operator.lookup.best import BestAnswers
 from ivjoin.operator.lookup.pairs import Matches, pair_columns, true_pairs
 from ivjoin.operator.lookup.picks.distance import distance_keys
 from ivjoin.operator.lookup.picks.trim import middle_of
