@@ -22,7 +22,7 @@ from ivjoin.shj.sorting import order_by_key
 from ivjoin.shj.store.disk.backing import Files
 from ivjoin.shj.store.values.value_blocks import ValueBlocks
 
-__all__ = ["Pairs", "Run", "RunRanges", "Term", "reach", "sorted_rows", "window"]
+__all__ = ["Pairs", "Run", "RunRanges", "Term", "by_arrival", "reach", "sorted_rows", "window"]
 
 Pairs = tuple[np.ndarray, np.ndarray]  # numbers of left rows and places in a run, int64[p] each
 _DENSE, _SMALL = 4, 1024  # keys are counted in a table if it has at most so many entries for each row, and more
@@ -74,6 +74,10 @@ def window(rows: Rows, terms: Sequence[Term]) -> tuple[np.ndarray, np.ndarray]:
     return low, high
 
 
+def by_arrival(rows: Rows) -> Rows:
+    return rows if rises(rows.seq) else rows.take(np.argsort(rows.seq, kind="stable"))
+
+
 def sorted_rows(rows: Rows, axis: int | None) -> Rows:
     """Return rows sorted by key, then by an axis. Rows that are equal in both stay in order, which is by arrival."""
     kids = rows.kids
@@ -87,8 +91,10 @@ def sorted_rows(rows: Rows, axis: int | None) -> Rows:
     kids, values = kids.take(order), values.take(order)
     new = kids[1:] != kids[:-1]
     if bool((~new & (values[1:] < values[:-1])).any()):
-        places = np.append(0, np.cumsum(new))
-        order = order.take(order_by_key(places, values, int(places[-1]) + 1)[2])
+        kids[0] = 0
+        np.cumsum(new, out=kids[1:])  # from here on, numbers of the keys
+        order = order.take(order_by_key(kids, values, int(kids[-1]) + 1)[2])
+    del kids, values, new
     return rows.take(order)
 
 

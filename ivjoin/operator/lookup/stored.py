@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ivjoin.operator.lookup.rows import Rows, joined
-from ivjoin.operator.lookup.run import Run, Term, sorted_rows
+from ivjoin.operator.lookup.run import Run, Term, by_arrival, sorted_rows
 from ivjoin.plan.cutting import shifted
 from ivjoin.shj.registers import I64_MAX, I64_MIN
 from ivjoin.shj.store.disk.backing import Files
@@ -184,7 +184,7 @@ class RightRows:
         yield from self._fresh
 
     def replace(self, change: Callable[[Rows], Rows]) -> None:
-        parts = [change(rows) for rows in self.each()]
+        parts = [by_arrival(change(rows)) for rows in self.each()]
         self.runs, self._fresh = [], [p for p in parts if len(p)]
 
 

@@ -14,7 +14,7 @@ from ivjoin.operator.lookup.key_ids import KeyIds
 from ivjoin.operator.lookup.picks.picked import PickedAnswers
 from ivjoin.operator.lookup.reading import Arrived
 from ivjoin.operator.lookup.rows import Rows
-from ivjoin.operator.lookup.run import Run, Term, sorted_rows
+from ivjoin.operator.lookup.run import Run, Term, by_arrival, sorted_rows
 from ivjoin.operator.lookup.search import search_of
 from ivjoin.operator.lookup.tables.ordered import Sorted, rises
 from ivjoin.plan.join_plan import JoinPlan
@@ -52,7 +52,8 @@ class OneRun:
         self, s: int, rows: Rows, kids: np.ndarray, axis: int | None, batches: Sequence[pa.RecordBatch]
     ) -> Rows:
         """Return rows by key and axis, with their columns."""
-        return sorted_rows(Rows(self._columns(s, batches), rows.seq, kids, rows.axes, rows.absent, rows.seq), axis)
+        rows = Rows(self._columns(s, batches), rows.seq, kids, rows.axes, rows.absent, rows.seq)
+        return sorted_rows(by_arrival(rows), axis)
 
     def _columns(self, s: int, batches: Sequence[pa.RecordBatch]) -> list[pa.Array]:
         """Return the stored columns of a side. A left column that no pair is decided by is of nulls."""
