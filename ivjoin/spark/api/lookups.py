@@ -98,7 +98,7 @@ def asof_join(
             "the right stream of asof_join has no watermark and no order, so a left row could never be emitted; "
             "use right.withWatermark(column, delay), or right_order="
         )
-    return joined_frames(left, right, call, buckets, backend, name, "hash")
+    return joined_frames(left, right, call, buckets, backend, name, "auto")
 
 
 @known_options("window_join")
