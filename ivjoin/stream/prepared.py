@@ -35,7 +35,11 @@ _LEAST_IN_SLICES = 1 << 15  # rows of both sides; pushing fewer takes less time 
 # Rows of a push, whatever the size of the input's batches. The state stores a pushed batch as a whole, so this limit
 # keeps the state near the window if the input is one large batch.
 _PUSH_ROWS = 2048
-_SORTED_ROWS = 8192  # the same if both sides were sorted, or if each left row takes one right row
+# The same if both sides are in memory as a whole: a piece of one side costs only a search in the other.
+_SWEEP_ROWS = 8192
+# The same if each row is compared with all rows in state: no key divides them, and no band with two ends gives a range
+# to search.
+_WALKED_ROWS = 2048
 _PARALLEL_ROWS = 65536  # with threads: half a slice
 # If each left row takes one row of a side that was read before, a piece is sorted and compared as a whole.
 _PICK_ROWS = 1 << 18
@@ -73,6 +77,7 @@ class PreparedJoin:
         else:
             self._of_tables = self._threads = threads_within(budget, threads)
         self._sources: tuple[Source, Source] | None = sources  # until the end
+        self._most = _PUSH_ROWS  # rows of a push
 
     def operator(
         self, plan: JoinPlan, errors_first: bool = False, copies: bool = False
@@ -138,13 +143,14 @@ class PreparedJoin:
         else:
             arrange_ = arrange if sorts else as_they_are
             arranged = arrange_(self.plan, self._sources, self._of_tables, self.budget)
+        self._most = self._rows_of_a_push(arranged)
         if self._looked_up is None and self._takes_parts(arranged):
             from ivjoin.stream.tables.lookup_parts import LookupParts
 
             self._looked_up = LookupParts(self.chosen, arranged.batches, self._of_tables)
         if not any(side.orders for side in arranged.plan.sides):
             warn_of_pairs(arranged.rows, arranged.compared)
-        most = [self._rows_of_a_push(arranged)] * 2
+        most = [self._most, self._most]
         if self.plan.spec.picks_one and arranged.leads == 1 and self.budget is None:
             most[1] = MOST_ROWS  # stored as a whole: gathering rows from many pieces is slow
         left, right = (
@@ -158,12 +164,10 @@ class PreparedJoin:
         if self._cut(arranged.plan) is not None:
             most = _PARALLEL_ROWS
         elif spec.picks_one:
-            together = _PARALLEL_ROWS if self._ends else _SORTED_ROWS
+            together = _PARALLEL_ROWS if self._ends else _SWEEP_ROWS
             most = together if arranged.leads is None else _PICK_ROWS
-        elif spec.grouped:
-            most = _PARALLEL_ROWS
         else:
-            most = _PUSH_ROWS if None in arranged.ready else _SORTED_ROWS
+            most = _PARALLEL_ROWS if spec.grouped else _PUSH_ROWS
         if self.budget is not None and (spec.pick is not None or spec.grouped):
             # A push is refused as a whole, so it must be a small part of the limit.
             most = min(most, max(_LEAST_ROWS, self.budget.limit // _LIMIT_A_ROW))
@@ -183,3 +187,14 @@ class PreparedJoin:
         from ivjoin.stream.tables.table_join import table_join
 
         return table_join(arranged, self._sources, self._of_tables)
+
+    def sweep_rows(self, plan: JoinPlan) -> int:
+        """Return the rows of a piece when a sweep reads one side along another that is in memory as a whole."""
+        return max(min(_SWEEP_ROWS, _WALKED_ROWS) if _walks(plan) else _SWEEP_ROWS, self._most)
+
+
+def _walks(plan: JoinPlan) -> bool:
+    terms = plan.kernel_terms
+    below = {n for t in terms if t.lo is not None for n in (t.left, t.right)}
+    above = {n for t in terms if t.hi is not None for n in (t.left, t.right)}
+    return not plan.sides[0].keys and not below & above

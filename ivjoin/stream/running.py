@@ -135,7 +135,7 @@ class RunOfTwo(Run):
             self.operator.close()
         self._join.end()
         if self._arranged is not None:
-            self._arranged = replace(self._arranged, batches=(iter(()), iter(())), ready=(None, None))
+            self._arranged = replace(self._arranged, batches=(iter(()), iter(())), sweep=None, ready=(None, None))
 
     def output(self) -> Iterator[pa.RecordBatch]:
         return map(self._join.chosen.pick, to_the_end(self._joined()))
@@ -158,6 +158,10 @@ class RunOfTwo(Run):
         """Push rows piece by piece, and yield the output."""
         assert self._arranged is not None
         names, first = ("left", "right"), self._arranged.first
+        if self._arranged.sweep is not None:
+            for p, piece in self._arranged.sweep.turns(self._join.sweep_rows(self._arranged.plan)):
+                yield from op.finish(names[p]) if piece is None else op.push(names[p], piece)
+            return
         if self._join.idle is not None and first is None and not isinstance(op, SlicedJoin):
             yield from joined_idly(op, inputs, self._join.idle)
             return

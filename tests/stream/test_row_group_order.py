@@ -48,7 +48,7 @@ CONDITIONS = {
 @pytest.mark.parametrize("kind", CONDITIONS)
 def test_random_files(kind: str, descending: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sorting, "SMALL", -1)
-    monkeypatch.setattr(prepared, "_SORTED_ROWS", 3)
+    monkeypatch.setattr(prepared, "_SWEEP_ROWS", 3)
     monkeypatch.setattr(prepared, "_PARALLEL_ROWS", 3)
     monkeypatch.setattr(slices, "_SLICE_ROWS", 10)
     rng = np.random.default_rng(5)

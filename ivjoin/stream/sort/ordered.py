@@ -24,18 +24,16 @@ from ivjoin.shj.registers import I64_MIN
 from ivjoin.shj.sorting import in_order
 from ivjoin.stream.sort.axis import indices
 from ivjoin.stream.sort.dealing import rise, sort_order
+from ivjoin.stream.sort.sweep import Ordered
 
 if TYPE_CHECKING:
     from ivjoin.files.statistics import Ranges
 
 __all__ = [
-    "Ordered", "Ordinals", "Step", "evaluated", "gathered", "moves", "of_steps", "of_table", "steps",
+    "Ordinals", "Step", "evaluated", "gathered", "moves", "of_steps", "of_table", "steps",
 ]  # fmt: skip
 
 _GATHERED = 65_536  # rows gathered at once
-
-# Batches with the ordinals of an expression. These never fall, within a batch or from one batch to the next.
-Ordered = Iterator[tuple[pa.RecordBatch, np.ndarray]]
 
 
 @dataclass

@@ -17,7 +17,8 @@ import pyarrow as pa
 from ivjoin.errors import MemoryLimitError
 from ivjoin.expr.nodes import Node
 from ivjoin.shj.store.disk.process_memory import give_back
-from ivjoin.stream.sort.ordered import Ordered, Ordinals, gathered
+from ivjoin.stream.sort.ordered import Ordinals, gathered
+from ivjoin.stream.sort.sweep import Ordered
 
 __all__ = ["Outside", "capacity_for", "sorted_outside"]
 

@@ -26,8 +26,9 @@ from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.stream.sort.axis import Axis, axes, best_axis, compared_share, sample
 from ivjoin.stream.sort.given import Given
-from ivjoin.stream.sort.ordered import Ordered, Ordinals, Step, moves, of_steps, of_table, steps
+from ivjoin.stream.sort.ordered import Ordinals, Step, moves, of_steps, of_table, steps
 from ivjoin.stream.sort.outside import sorted_outside
+from ivjoin.stream.sort.sweep import Ordered, Sweep
 from ivjoin.stream.sources.inputs import SEEN_GROUPS, Source
 from ivjoin.stream.sources.row_groups import batches_of, bytes_a_row, tables_of
 
@@ -47,6 +48,7 @@ class Arranged:
     errors_first: bool = False  # rows for which the expression of the order raises an error come before the others
     ends: tuple[bool, bool] = (False, False)  # whether each input has an end
     rows: tuple[int | None, int | None] = (None, None)  # if known
+    sweep: Sweep | None = None  # how far to read one side before the other, if both are in order
     said: str = ""  # one line that states what was done; "" if nothing was
     copies: bool = False  # rows were copied, so that batches of a table in memory own their memory
     leads: int | None = None  # the side to read to its end first, whatever the orders
@@ -117,6 +119,8 @@ def arrange(
     kept = put_in_order(plan, given, axis, free, threads)
     if kept.plan is plan:
         kept.compared = compared_share(plan, (left, right))
+    elif axis is not None:
+        kept.sweep = _sweep(plan, axis, kept.ready)
     return kept
 
 
@@ -205,6 +209,16 @@ def in_order(axis: Axis, s: int, side: Given, threads: int) -> Ready:
 def _compared(plan: JoinPlan, s: int) -> list[str]:
     nodes = [n for t in plan.kernel_terms for n in (t.left, t.right)] + [n for n, _, _ in plan.sides[s].orders]
     return list(dict.fromkeys(c.params[1] for c in columns_of(*nodes) if c.params[0] == SIDES[s]))
+
+
+def _sweep(plan: JoinPlan, axis: Axis, ready: tuple[Ready | None, Ready | None]) -> Sweep | None:
+    left, right = ready
+    if left is None or right is None:
+        return None
+    terms = [(t.left, t.right) for t in plan.kernel_terms]
+    leader = int(len({b for _, b in terms}) < len({a for a, _ in terms}))
+    shift = axis.offset(plan) * (-1 if axis.descending else 1)
+    return Sweep(leader, (left.rows, right.rows), (0, shift))
 
 
 def _given_up(tables: list[pa.Table]) -> Iterator[pa.RecordBatch]:

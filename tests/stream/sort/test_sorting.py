@@ -64,7 +64,7 @@ def peak(left: Any, right: Any, condition: str, **options: Any) -> tuple[int, pa
 @pytest.mark.one_in(11)
 @pytest.mark.parametrize("name", CONDITIONS)
 def test_the_state_is_the_window(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prepared, "_SORTED_ROWS", 256)
+    monkeypatch.setattr(prepared, "_SWEEP_ROWS", 256)
     monkeypatch.setattr(prepared, "_PUSH_ROWS", 256)
     monkeypatch.setattr(table_join, "_OWN_ROWS", 128)
     monkeypatch.setattr(table_join, "_BANDS", 1)
@@ -188,6 +188,7 @@ def test_rows_for_which_the_axis_errs(condition: str, threads: int, monkeypatch:
 
     monkeypatch.setattr(sorting, "SMALL", -1)
     monkeypatch.setattr(axis, "_WORTH", 2.0)
+    monkeypatch.setattr(prepared, "_SWEEP_ROWS", 1)
     rng = random.Random(condition)
     schema = pa.schema({"k": pa.int64(), "a": pa.int64(), "b": pa.int64()})
 

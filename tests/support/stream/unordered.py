@@ -45,9 +45,8 @@ def at_once(seed: int) -> Iterator[None]:
         patch.setattr(sorting, "SMALL", -1)
         patch.setattr(ordered, "_GATHERED", 3)
         patch.setattr(sorting, "best_axis", drawn)
-        rows = rng.choice([1, 2, 5, 2048])
-        patch.setattr(prepared, "_PUSH_ROWS", rows)
-        patch.setattr(prepared, "_SORTED_ROWS", rows)
+        patch.setattr(prepared, "_SWEEP_ROWS", 1)
+        patch.setattr(prepared, "_PUSH_ROWS", rng.choice([1, 2, 5, 2048]))
         rng = random.Random(seed + 1)
         patch.setattr(prepared, "_LEAST_IN_SLICES", rng.choice([0, 0, 0, 1 << 20]))  # or rows are pushed
         patch.setattr(table_join, "_OWN_ROWS", rng.choice([1, 2, 3, 7, 1 << 16]))
