@@ -38,8 +38,8 @@ _PUSH_ROWS = 2048
 # The same if both sides are in memory as a whole: a piece of one side costs only a search in the other.
 _SWEEP_ROWS = 8192
 # The same if each row is compared with all rows in state: no key divides them, and no band with two ends gives a range
-# to search.
-_WALKED_ROWS = 2048
+# to search. Rows that a piece adds are compared, too, so pieces are small.
+_WALKED_ROWS = 512
 _PARALLEL_ROWS = 65536  # with threads: half a slice
 # If each left row takes one row of a side that was read before, a piece is sorted and compared as a whole.
 _PICK_ROWS = 1 << 18
@@ -190,7 +190,7 @@ class PreparedJoin:
 
     def sweep_rows(self, plan: JoinPlan) -> int:
         """Return the rows of a piece when a sweep reads one side along another that is in memory as a whole."""
-        return max(min(_SWEEP_ROWS, _WALKED_ROWS) if _walks(plan) else _SWEEP_ROWS, self._most)
+        return _WALKED_ROWS if _walks(plan) else max(_SWEEP_ROWS, self._most)
 
 
 def _walks(plan: JoinPlan) -> bool:
