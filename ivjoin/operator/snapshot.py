@@ -76,7 +76,7 @@ def read(blob: bytes, limit: Callable[[Engine], None] | None = None) -> Engine:
         tables = [_whole(pa.ipc.open_stream(pa.py_buffer(part)).read_next_batch()) for part in parts]
         metrics = _counts(header["metrics"])
         late_within = flag(header["late_within"], "late_within")
-        rekeyed = flag(header["rekeyed"], "rekeyed")
+        rekeyed = flag(header.get("rekeyed", False), "rekeyed")
         careful = flag(header["careful"], "careful")
         core = engine_of(_planned(header["plan"]), late_within=late_within, keeps=_keeps(header))
         for p, (frontier, saved) in enumerate(zip(core.frontiers, header["frontiers"], strict=True)):
@@ -85,7 +85,7 @@ def read(blob: bytes, limit: Callable[[Engine], None] | None = None) -> Engine:
         if rekeyed:
             core.rekey()
         core.learn()  # axes that promises have added
-        for s, led in zip((0, 1), header["led"], strict=True):
+        for s, led in zip((0, 1), header.get("led", (None, None)), strict=True):
             if led is not None:
                 core.lay_out(s, *(_axis(core, s, saved) for saved in led))
         if limit is not None:
@@ -140,7 +140,7 @@ def _types(arrays: list[pa.Array]) -> list[pa.DataType]:
 
 
 def _keeps(header: dict[str, Any]) -> tuple[bool, bool]:
-    left, right = header["keeps"]
+    left, right = header.get("keeps", (True, True))  # older snapshots have none
     return flag(left, "keeps"), flag(right, "keeps")
 
 
@@ -151,9 +151,9 @@ def _led(core: Engine, s: int) -> list[Any] | None:
 
 
 def _axis(core: Engine, s: int, saved: Any) -> int | None:
-    """Return the place of an axis, or -1 if it does not exist."""
-    if saved is None:
-        return None
+    """Return the place of an axis, or -1 if it does not exist. Older snapshots have the place itself."""
+    if saved is None or isinstance(saved, int):
+        return saved
     node = decode(saved)
     found = None if node is None else core.plan.axis(s, node)
     return -1 if found is None else found
@@ -295,7 +295,7 @@ def load_frontier(frontier: Frontier, saved: dict[str, Any], s: int, schema: pa.
         node = expression(data)
         least, most = ordinal_range(node.type)
         frontier.promised[node] = whole(low, "a watermark", least, most), whole(high, "a watermark", least, most)
-    for data, top in saved["tops"]:
+    for data, top in saved.get("tops", ()):  # older snapshots have none
         frontier.tops[expression(data)] = whole(top, "a watermark")
     if not frontier.tops.keys() <= frontier.promised.keys():
         raise damaged("a watermark of a falling order is not among the watermarks")

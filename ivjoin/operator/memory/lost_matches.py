@@ -235,7 +235,7 @@ class Recall:
             if sample.rows.schema.names != self._names[s] or sample.rows.schema.types != wanted:
                 raise damaged(f"dropped rows are {sample.rows.schema.types}; expected {wanted}")
             sample.found = _numbers(kept["found"])
-            sample.before = _numbers(kept["before"])
+            sample.before = _numbers(kept.get("before", [0.0] * len(sample.found)))
             if not len(sample.found) == len(sample.before) == sample.rows.num_rows:
                 raise damaged(f"{sample.rows.num_rows} dropped rows have {len(sample.found)} counts")
             sample.since = np.zeros(len(sample.found), dtype=np.int64)
