@@ -40,7 +40,6 @@ WORDS = {
     "routing/heavy_keys.py": {"hash"},
     "routing/planner.py": {"hash"},
     "spark/api/join.py": {"hash"},
-    "spark/api/lookups.py": {"hash"},
     "spark/api/many.py": {"hash"},
     "spark/api/schema.py": {"hash"},
     # Spark's names of the functions of a Column
