@@ -11,6 +11,7 @@ import datetime as dt
 import math
 from collections.abc import Mapping
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import pyarrow as pa
@@ -18,18 +19,19 @@ import pyarrow as pa
 from ivjoin import conditions, expr
 from ivjoin.arguments import text, whole_number
 from ivjoin.errors import ConditionError, UnsupportedError, came
-from ivjoin.expr.literals import literal, physical, zone_named
+from ivjoin.expr.literals import literal, physical, seconds_of, zone_named
 from ivjoin.expr.nodes import LEFT, Node, columns_of, make, rewrite
-from ivjoin.expr.types import Type, named, to_arrow
+from ivjoin.expr.types import TICKS_PER_SECOND, Type, named, to_arrow
 from ivjoin.functions.rules.domain import Dom
-from ivjoin.interval.machine.domains import HAVE_INTERVALS, shown
-from ivjoin.interval.machine.domains import physical as bound
+from ivjoin.interval.errors import tamed
+from ivjoin.interval.machine.domains import HAVE_INTERVALS, nearest, shown
 from ivjoin.propagation.dag import Outcome, Propagator
 from ivjoin.propagation.search import narrowed
 
 __all__ = ["Bounds", "Contraction", "contract"]
 
 MOST_EFFORT = 10**9
+_OF_KIND = {"timestamp": dt.datetime, "duration": dt.timedelta, "time": dt.time}
 
 
 class Bounds:
@@ -202,6 +204,8 @@ def _inside(value: Any, t: Type, name: str, up: bool) -> Any:
         value = value.as_py()
     elif hasattr(value, "item") and hasattr(value, "dtype") and not getattr(value, "shape", ()):
         value = value.item()
+    if isinstance(value, Decimal) and not value.is_nan():
+        value = tamed(value) if value.is_finite() else float(value)
     if value.is_nan() if isinstance(value, Decimal) else isinstance(value, float) and math.isnan(value):
         raise ConditionError(f"column {name!r} of the box has the bound NaN; expected a number, or None for no bound")
     try:
@@ -213,15 +217,29 @@ def _inside(value: Any, t: Type, name: str, up: bool) -> Any:
 
 
 def _moved(value: Any, t: Type, up: bool) -> Any:
+    number = isinstance(value, (int, float, Decimal, Fraction)) and not isinstance(value, bool)
+    if number and t.kind == "float":
+        return nearest(value, t.format, up)
+    if number and t.kind in ("int", "decimal"):
+        if isinstance(value, float) and math.isinf(value):
+            return None if (value < 0) == up else (10**40 if up else -(10**40))
+        scaled = Fraction(value) * 10**t.scale
+        return math.ceil(scaled) if up else math.floor(scaled)
+    if isinstance(value, (dt.datetime, dt.timedelta, dt.time)) and isinstance(value, _OF_KIND.get(t.kind, ())):
+        ticks = seconds_of(value) * TICKS_PER_SECOND[t.unit]
+        return math.ceil(ticks) if up else math.floor(ticks)
+    if isinstance(value, dt.datetime) and t.kind == "date":
+        value = value.date() + dt.timedelta(days=up and value.time() != dt.time())
+    elif isinstance(value, dt.date) and t.kind == "timestamp":
+        value = dt.datetime.combine(value, dt.time())
+        return _moved(value, t, up)
     if isinstance(value, str) and t.kind in ("date", "timestamp", "time", "duration", "decimal", "float", "int"):
         from ivjoin.expr.build.casting import cast
 
         node = cast(literal(value), t)
         if node.op == "literal":
             return node.params[0]
-    if isinstance(value, dt.datetime) and t.kind == "date":
-        value = value.replace(tzinfo=None)
-    return bound(t, value, up) if t.kind in HAVE_INTERVALS else physical(value, t)
+    return physical(value, t)
 
 
 def _shown(value: Any, t: Type, up: bool) -> Any:
