@@ -204,8 +204,10 @@ def check_grid(text: str) -> None:
 def test_every_pair_in_windows_of_bytes(text: str) -> None:
     node, rng = operators_of_bytes()[text], random.Random(text)
     for a, b in itertools.product(STARTS, repeat=2):
-        (ups, exact), (downs, _) = check(grid(node, range(a, a + 16), range(b, b + 16)), 1, rng)
-        assert ups == 136 * 136 and downs >= 2 * ups
+        g = grid(node, range(a, a + 16), range(b, b + 16))
+        (ups, exact), (downs, _) = check(g, 1, rng)
+        assert ups == 136 * 136
+        assert downs >= 2 * ups if g.there.any() else downs == 0  # every sum may overflow
         assert exact == ups or text in WIDE
 
 
