@@ -23,7 +23,7 @@ from ivjoin.outer.jointype import JoinType
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.layout import RowLayout
 from ivjoin.shj.arrow import byte_width, take, whole_numbers
-from ivjoin.shj.plain import from_plain, nulls
+from ivjoin.shj.plain import from_plain, nulls, plain_type, to_plain
 
 __all__ = ["MOST_PAIRS", "Answers", "LookupPlan", "parts_within"]
 
@@ -121,8 +121,8 @@ class Answers:
     def _answer(self, rows: Rows, runs: list[Run], pairs: list[Pairs] | None) -> pa.RecordBatch:
         partners, made = self.reduced(rows, runs, pairs)
         if not self._all and not partners.all():
-            keep = np.flatnonzero(partners)
-            rows, made = rows.take(keep), [take(a, keep, byte_width(a.type)) for a in made]
+            keep, plain = np.flatnonzero(partners), [to_plain(a, plain_type(a.type)) for a in made]
+            rows, made = rows.take(keep), [take(a, keep, byte_width(a.type)) for a in plain]
         arrays = [from_plain(a, m.type) for a, m in zip(made, self._measures, strict=True)]
         return pa.RecordBatch.from_arrays([*self._left(rows), *arrays], schema=self._schema)
 

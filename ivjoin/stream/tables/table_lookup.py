@@ -91,7 +91,7 @@ def opened(
         if any(table.column(i).null_count for i, f in enumerate(side.schema) if not f.nullable):
             return None  # the operator says which one
     rows = TableRows(plain_rows(tables[0])), TableRows(combined(plain_rows(tables[1])))
-    left, right = (list(r.batches()) or [no_rows(side.schema)] for r, side in zip(rows, plan.sides, strict=True))
+    left, right = (list(r.batches()) or [r.part(0, 0)] for r in rows)
     if not rows[0].is_cut(OUT_ROWS) or len(right) > 1 or rows[1].rows > _MOST_RIGHT_ROWS:
         return None
     return None if any_late(plan, rows, (frozenset(), frozenset())) else (rows[0], (left, right))

@@ -333,3 +333,10 @@ def test_promises_that_come_later() -> None:
     assert rows(op.push("right", one)) == []
     assert rows(op.advance("right", {"u": 2})) == [(1, 3, 1, 1, 3)]
     assert rows(op.finish()) == [(1, 4, 2, 1, 4)]
+
+
+def test_the_greatest_view_of_left_rows_without_a_partner() -> None:
+    left, right = pa.schema({"t": pa.int64()}), pa.schema({"t": pa.int64(), "w": pa.string_view()})
+    op = ivjoin.SymmetricHashJoin(left, right, condition="l.t = r.t", aggregate={"m": ("w", "max")})
+    list(op.push("left", pa.record_batch({"t": [1, 2]}, left)))
+    assert rows(op.finish()) == []

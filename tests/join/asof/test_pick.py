@@ -72,3 +72,10 @@ def test_an_error_in_the_order() -> None:
     rows = pa.table({"t": [1, 2], "x": [0, 1]})
     with pytest.raises(ivjoin.EvaluationError, match="pick: .*zero"):
         ivjoin.band_join(rows, rows, condition="r.t <= l.t", pick=Pick("1 / r.x")).to_arrow()
+
+
+@pytest.mark.parametrize("ties", ["any", "all"])
+def test_views_of_an_empty_right_table(ties: Any) -> None:
+    left, right = pa.table({"t": [1]}), pa.table({"t": pa.array([], pa.int64()), "w": pa.array([], pa.string_view())})
+    got = ivjoin.band_join(left, right, condition="r.t <= l.t", how="left", pick=Pick("r.w", ties=ties)).to_arrow()
+    assert got.to_pylist() == [{"t": 1, "t_right": None, "w": None}] and got.schema.field("w").type == pa.string_view()
