@@ -12,7 +12,6 @@ import pyarrow as pa
 import pytest
 
 import ivjoin
-from ivjoin.operator.lookup.aggregates.reduce import LeastTree, Ranges, SumTree, limbs_of, words_of_limbs
 from ivjoin.plan.spec import JoinSpec
 
 ONE = pa.table({"i": [0], "t": [0]})
@@ -148,29 +147,6 @@ def test_no_cancellation() -> None:
     ).read_all().to_pylist()  # fmt: skip
     for row in out:
         assert math.isclose(row["s"], math.fsum(x[max(0, row["t"] - 2) : row["t"] + 3]), rel_tol=1e-15)
-
-
-def test_reductions_of_ranges() -> None:
-    rng = np.random.default_rng(5)
-    for n, m, width in ((1, 3, 2), (50, 40, 9), (3000, 200, 2500), (3000, 20, 3), (257, 100, 257)):
-        values = rng.integers(-9, 9, n).astype(float)
-        lo = rng.integers(0, n + 1, m)
-        hi = np.minimum(lo + rng.integers(0, width + 1, m), n)
-        for order in (np.arange(m), np.argsort(lo, kind="stable")):
-            r = Ranges(lo[order], hi[order])
-            sums, places = SumTree.of(values).between(r), LeastTree.of(values.astype(np.int64)).places(r)
-            for a, b, total, place in zip(r.lo, r.hi, sums, places, strict=True):
-                assert total == values[a:b].sum()
-                assert (place == -1 and a == b) or (a <= place < b and values[place] == values[a:b].min())
-
-
-def test_limbs() -> None:
-    for values in ([2**63 - 1] * 7, [-(2**63)] * 5, [-1, 1], [], [10**37, -(10**38), 5], [-(2**120)] * 3):
-        wide = any(abs(v) > 2**63 for v in values)
-        array = np.array(values, dtype=object if wide else np.int64)
-        low, high, beyond = words_of_limbs([np.array([x.sum()]) for x in limbs_of(array)])
-        assert not beyond[0]
-        assert (int(high.view(np.int64)[0]) << 64) + int(low[0]) == sum(values)
 
 
 def test_what_is_refused() -> None:

@@ -1,8 +1,7 @@
-"""``asof_join`` and picked joins over random tables and streams, against a nested loop and DuckDB's ASOF."""
+"""``asof_join``: tolerances, units, streams and files, mistakes, the command line."""
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from datetime import timedelta
 from decimal import Decimal
@@ -15,31 +14,11 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from drivers import picks
-from seeds import each, in_blocks
 
 import ivjoin
 from ivjoin.cli import main
 from ivjoin.errors import ColumnError, ConditionError, IvjoinError, LateRowError
 from ivjoin.stream.threads import slices
-
-
-def play(draw: Any, seed: int, most: int) -> None:
-    rng = random.Random(seed)
-    q = draw(rng, most)
-    picks.check(q, picks.pushed(q, rng, rng.choice((1, 3, 7, 50)), snapshots=seed % 4 == 0))
-    picks.check(q, picks.pulled(q))
-
-
-@pytest.mark.parametrize("cases", in_blocks([(d, s, 40) for d in (picks.question, picks.worded) for s in range(60)], 5))
-def test_random_joins_against_a_nested_loop(cases: list[Any]) -> None:
-    each(cases, play)
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("draw", [picks.question, picks.worded])
-def test_more_random_joins(draw: Any) -> None:
-    each(range(1000, 1600), lambda seed: play(draw, seed, 120))
 
 
 def tables(seed: int, n: int, m: int, keys: int, ordered: bool) -> tuple[pa.Table, pa.Table]:

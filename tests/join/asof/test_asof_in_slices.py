@@ -10,21 +10,6 @@ import pytest
 from drivers.lookup_inputs import in_small_slices
 
 import ivjoin
-from ivjoin.shj.kernels.lookup import lookup_kernels
-from ivjoin.shj.kernels.slices import place_kernels
-
-
-@pytest.mark.parametrize("threads", [1, 2, 3, 16])
-@pytest.mark.parametrize("direction", ["backward", "forward", "nearest"])
-def test_the_output_is_in_the_order_of_the_left_table(threads: int, direction: Any) -> None:
-    rng = np.random.default_rng(3)
-    left = pa.table({"t": rng.integers(0, 5000, 3000), "k": rng.integers(0, 40, 3000), "id": np.arange(3000)})
-    right = pa.table({"t": rng.permutation(5000), "k": rng.integers(0, 40, 5000), "x": np.arange(5000)})
-    want = ivjoin.asof_join(left, right, on="t", by="k", direction=direction, threads=1).read_all()
-    with in_small_slices(301, 97):
-        got = ivjoin.asof_join(left, right, on="t", by="k", direction=direction, threads=threads).read_all()
-    assert got["id"].to_pylist() == list(range(3000))
-    assert got.combine_chunks().equals(want.combine_chunks())
 
 
 def test_an_error_of_a_key_is_that_of_the_join() -> None:
@@ -42,16 +27,6 @@ def test_a_stream_that_is_left_releases_its_threads() -> None:
         stream.close()
         with pytest.raises(ivjoin.ProtocolError, match="closed"):
             stream.read_all()
-
-
-def test_counts_of_rising_values_are_those_of_numpy() -> None:
-    rng = np.random.default_rng(1)
-    for n, m in ((0, 5), (5, 0), (1, 1), (40, 300), (300, 40), (100, place_kernels.LOOKS)):
-        values, probes = np.sort(rng.integers(-50, 50, m)), np.sort(rng.integers(-60, 60, n))
-        for closed, side in ((0, "left"), (1, "right")):
-            out = np.empty(n, dtype=np.int32)
-            lookup_kernels.count_below(values, probes, 1, 3, closed, 7, out)
-            assert out.tolist() == (np.searchsorted(values, probes + 3, side=side) + 7).tolist()
 
 
 @pytest.mark.parametrize("direction", ["backward", "nearest"])

@@ -1,4 +1,4 @@
-"""Picks by a value without a bound: the pairs of two tables, reduced, against every pair of rows."""
+"""Picks by a value without a bound: the pairs of two tables are made where they are few."""
 
 from __future__ import annotations
 
@@ -11,69 +11,7 @@ from taken import one_of
 
 import ivjoin
 from ivjoin.operator.lookup.run import Run
-from ivjoin.stream.sort import sorting
 from ivjoin.stream.tables import paired_pick
-
-
-def best(
-    left: pa.Table, right: pa.Table, which: str, by: str, keyed: bool, other: bool, ends: bool
-) -> list[int | None]:
-    """The right row of each left row by its number; of equal ones the first, or for "last" the last."""
-    out: list[int | None] = []
-    needed = {by, "a", *(["b"] if ends else [])}
-    rows = [b for b in right.to_pylist() if all(b[name] is not None for name in needed)]
-    for x in left.to_pylist():
-        found = [
-            b for b in rows
-            if x["t"] is not None and b["a"] <= x["t"] and (not ends or x["t"] < b["b"])
-            and (not other or x["id"] % 3 != b["x"] % 3) and (not keyed or (x["k"] is not None and x["k"] == b["k"]))
-        ]  # fmt: skip
-        ranks = {
-            "last": lambda b: (-b[by], -b["x"]), "first": lambda b: (b[by], b["x"]),
-            "nearest": lambda b: (abs(x["t"] - b["a"]), b["a"], b["x"]),  # noqa: B023
-        }
-        out.append(min(found, key=ranks[which])["x"] if found else None)
-    return out
-
-
-@pytest.mark.parametrize("small", [-1, 1 << 20])
-@pytest.mark.parametrize("seed", range(12))
-def test_random_intervals(seed: int, small: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(seed)
-    monkeypatch.setattr(sorting, "SMALL", small)
-    monkeypatch.setattr(paired_pick, "_pays", lambda *_: True)
-    n, m = rng.choice([0, 1, 40, 90], 2)
-    start = rng.integers(0, 200, m)
-    end = start + rng.choice([1, 3, 500], m) * rng.integers(-1, 5, m)
-
-    def holes(values: Any) -> pa.Array:
-        return pa.array(values, mask=rng.random(len(values)) < rng.choice([0, 0.1]))
-
-    left = pa.table({"k": holes(rng.integers(0, 3, n)), "t": holes(rng.integers(0, 200, n)), "id": np.arange(n)})
-    right = pa.table({
-        "k": holes(rng.integers(0, 3, m)), "a": holes(start), "b": holes(end), "v": holes(rng.permutation(m) / 2),
-        "x": np.arange(m),
-    })  # fmt: skip
-    keyed, other = bool(rng.random() < 0.5), bool(rng.random() < 0.5)
-    condition = "r.a <= l.t AND l.t < r.b" + (" AND l.id % 3 <> r.x % 3" if other else "")
-    monkeypatch.setattr(paired_pick, "_SLICE_ROWS", int(rng.choice([1, 7, 1 << 15])))
-    monkeypatch.setattr(paired_pick, "_MOST_SLICES", 1000)
-    ends = bool(rng.random() < 0.7)
-    condition = condition if ends else condition.replace("AND l.t < r.b", "")
-    for which, by in (("last", "v"), ("first", "v"), ("last", "a"), ("first", "a"), ("nearest", "a")):
-        for how in ("left", "inner"):
-            for threads in (1, 2):
-                stream = ivjoin.band_join(
-                    left, right, on="k" if keyed else None, condition=condition, how=how,
-                    pick=one_of(left.schema, right.schema, which, [by, "x"] if which == "nearest" else by),
-                    threads=threads,
-                )
-                got = stream.read_all()
-                want = best(left, right, which, by, keyed, other, ends)
-                assert type(stream._run.operator).__name__ in ("BestOfTables", "TablePick")
-                kept = [i for i in range(n) if how == "left" or want[i] is not None]
-                assert got["id"].to_pylist() == kept
-                assert got["x"].to_pylist() == [want[i] for i in kept]
 
 
 @pytest.mark.parametrize("kind, pays", [("short", True), ("dense", False)])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import re
 from collections import Counter
 from itertools import count
@@ -15,7 +14,6 @@ import pyarrow as pa
 import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
-from drivers.picks import check, pulled, pushed, question, worded
 from oracle import rows_of
 from taken import one_of
 
@@ -32,58 +30,10 @@ from ivjoin import (
 )
 from ivjoin.cli import main
 from ivjoin.operator.lookup import rows as stored
-from ivjoin.operator.lookup.picks.core import PickedCore
-from ivjoin.stream.sort import given, outside
+from ivjoin.stream.sort import given
 
 ASOF: dict[str, Any] = {"on": "k", "condition": "r.t <= l.t", "how": "left", "left_order": "t", "right_order": "t"}
 LAST = Pick("t", "last")
-
-
-def spills(op: SymmetricHashJoin) -> None:
-    """Let all columns lie in files, as a full memory does."""
-    held = op._core
-    assert isinstance(held, PickedCore) and held.limits is not None
-    held.spill(held.limits._files(held), 0)
-
-
-@pytest.mark.one_in(19)
-@pytest.mark.parametrize("seed", range(150))
-def test_columns_in_files_change_no_row(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = random.Random(seed)
-    monkeypatch.setattr(stored, "_PIECE", rng.choice((1, 200, 1 << 20)))
-    q = worded(rng) if seed % 3 == 0 else question(rng)
-    q.arguments |= {"memory_limit": "1GB", "when_full": Spill(tmp_path)}
-    often, there = rng.choice((0.1, 0.5, 1)), 0
-
-    def watch(op: SymmetricHashJoin) -> None:
-        nonlocal there
-        if rng.random() < often:
-            spills(op)
-            there = max(there, op.metrics.spilled_rows)
-            rows = op.metrics.state_rows
-            assert SymmetricHashJoin.restore(op.snapshot()).metrics.state_rows == rows
-            assert op.metrics.spilled_rows == rows or not rows
-
-    check(q, pushed(q, rng, watch=watch))
-    assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.one_in(2)
-@pytest.mark.parametrize("seed", range(40))
-def test_sides_sorted_outside_memory(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = random.Random(seed)
-    monkeypatch.setattr(given, "capacity_for", lambda limit: 500)
-    monkeypatch.setattr(outside, "_PIECE", 200)
-    monkeypatch.setattr(outside, "_LEAST_ROWS", 7)
-    q = question(rng, 80)
-    for name in [n for n in q.arguments if n.endswith("_order")]:
-        if rng.random() < 0.8:
-            del q.arguments[name]
-    limit = rng.choice((6_000, 20_000, 10**6))
-    try:
-        check(q, pulled(q, memory_limit=limit, when_full=Spill(str(tmp_path))))
-    except MemoryLimitError:
-        assert limit <= 20_000  # less than a piece takes
 
 
 def stream(n: int, side: int, keys: int, ticks: int) -> list[pa.RecordBatch]:

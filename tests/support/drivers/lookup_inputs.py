@@ -17,7 +17,7 @@ from drivers.in_slices import split
 
 from ivjoin import Order
 from ivjoin.stream import prepared
-from ivjoin.stream.sort import sorting
+from ivjoin.stream.sort import given, outside, sorting
 from ivjoin.stream.tables import lookup_parts, table_lookup, table_pick, table_window
 from ivjoin.stream.threads import slices
 
@@ -51,6 +51,9 @@ def small_slices(r: random.Random) -> Iterator[None]:
         patch.setattr(sorting, "SMALL", 0)
         patch.setattr(prepared, "_PARALLEL_ROWS", r.choice((1, 5, 40)))
         patch.setattr(lookup_parts, "_LEAST_ROWS", r.choice((1, 7, 1000)))
+        patch.setattr(given, "capacity_for", lambda limit: 500)
+        patch.setattr(outside, "_PIECE", 200)
+        patch.setattr(outside, "_LEAST_ROWS", 7)
         yield
 
 
@@ -87,11 +90,11 @@ class Inputs:
             slack: Any = None if pa.types.is_floating(left["t"].type) else self._late
             slack = timedelta(microseconds=self._late) if pa.types.is_timestamp(left["t"].type) else slack
             options |= {"left_order": Order("t", slack=slack), "right_order": Order("u", slack=slack)}
+        if self.kind in ("tables", "streams") and self.r.random() < 0.2:
+            options |= {"memory_limit": "1MB", "when_full": "spill"}
         if self.kind == "tables":
             return (left, right), options
         if self.kind == "streams":
-            if self.r.random() < 0.2:
-                options |= {"memory_limit": "1MB", "when_full": "spill"}
             return (self._stream(left), self._stream(right)), options
         paths = []
         for rows, name in ((left, "left"), (right, "right")):

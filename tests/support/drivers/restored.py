@@ -1,14 +1,17 @@
 """Snapshots at random points of random joins.
 
 Each join runs once without a stop. It then runs again: at random points it is saved, restored with another memory limit
-or none, and continued. Both runs must emit the same rows, and a plain join of two inputs those of ``band_join``.
+or none, and continued. Both runs must emit the same rows, and a join of two inputs those of its tables.
 """
 
 from __future__ import annotations
 
+import math
 import random
 from collections import Counter
 from collections.abc import Callable
+from datetime import date
+from decimal import Decimal
 from typing import Any, Literal
 
 import oracle
@@ -16,9 +19,24 @@ import pyarrow as pa
 from memory.small_files import small_files
 
 import ivjoin
-from ivjoin import MemoryLimitError, MultiJoin, Spill, SymmetricHashJoin
+from ivjoin import MemoryLimitError, MultiJoin, Order, Spill, SymmetricHashJoin
+from ivjoin.operator.lookup.core import LookupCore
 
 SCHEMA = pa.schema({"id": pa.int64(), "k": pa.int64(), "t": pa.int64(), "v": pa.float64(), "s": pa.string()})
+FLOATS = SCHEMA.set(2, pa.field("t", pa.float64()))
+# Types of a column ``w`` that has no distance, or whose comparison is error-prone.
+_TEXTS = ("", "a", "a\0", "a\0b", "ab", "abcdefgh", "abcdefghi", "zz", "\u00e9", "\uffee", "\U0001f600")
+_TOP = 10**25
+WORDS: dict[pa.DataType, tuple[Any, ...]] = {
+    **dict.fromkeys((pa.string(), pa.large_string(), pa.string_view()), _TEXTS),
+    **dict.fromkeys((pa.dictionary(pa.int8(), pa.string()), pa.dictionary(pa.int16(), pa.large_string())), _TEXTS),
+    **dict.fromkeys((pa.binary(), pa.large_binary()), tuple(x.encode() for x in _TEXTS)),
+    pa.binary(2): (b"\0\0", b"\0\1", b"\x7f\1", b"\x80\0", b"\xff\3"), pa.bool_(): (False, True),
+    pa.decimal128(30, 2): tuple(Decimal(x) for x in (0, 5, -5, _TOP, _TOP + 1, -_TOP)),
+    pa.decimal256(50, 1): tuple(Decimal(x) for x in (0, 5, -5, _TOP, _TOP + 1, -_TOP)),
+    pa.date32(): tuple(date(year, 1, 1) for year in (1960, 1969, 1970, 1990)),
+    pa.uint64(): (0, 1, 2**63 - 1, 2**63, 2**64 - 1),
+}  # fmt: skip
 Op = SymmetricHashJoin | MultiJoin
 
 
@@ -28,17 +46,27 @@ class _Stopped(Exception):
 
 def limits(folder: str, arguments: dict[str, Any]) -> tuple[dict[str, Any], ...]:
     """Return memory limits that this join can have."""
-    if "aggregate" in arguments or isinstance(arguments.get("pick"), ivjoin.Pick):
-        return {}, {"memory_limit": 60_000}, {"memory_limit": 4_000_000}
+    if "aggregate" in arguments or "pick" in arguments:
+        files = {"memory_limit": 90_000, "when_full": Spill(folder)}
+        return {}, {"memory_limit": 60_000}, {"memory_limit": 4_000_000}, files
     return {}, {}, *({"memory_limit": n, "when_full": Spill(folder)} for n in (16_000, 40_000, 400_000))
 
 
-def rows(draw: random.Random, n: int) -> list[dict[str, Any]]:
-    """Rows in the order of ``t``, with nulls and NaN among the other columns."""
-    t = 0
-    out: list[dict[str, Any]] = []
-    for i in range(n):
+def rows(draw: random.Random, n: int, order: Order, floats: bool = False) -> list[dict[str, Any]]:
+    """Rows in an order of ``t``, with nulls and NaN among the other columns, and among doubles."""
+    t: Any = 0
+    times = []
+    for _ in range(n):
         t += draw.choice((0, 0, 1, 1, 2, 7))
+        times.append(t)
+    if floats:
+        odd = (math.nan, math.inf, -math.inf, -0.0, 1e300, -1e300)
+        times = [draw.choice(odd) if draw.random() < 0.1 else t + draw.choice((0.0, 0.5)) for t in times]
+    sign = -1 if order.descending else 1
+    late = 0 if floats else order.slack or 0
+    times.sort(key=lambda t: (sign * (t != t), 0 if t != t else sign * t + draw.randint(0, late)))
+    out: list[dict[str, Any]] = []
+    for i, t in enumerate(times):
         out.append({
             "id": i, "k": draw.choice((None, 0, 1, 2)), "t": t if draw.random() < 0.95 else None,
             "v": draw.choice((None, float("nan"), -0.0, 0.5, 2.5)),
@@ -47,28 +75,36 @@ def rows(draw: random.Random, n: int) -> list[dict[str, Any]]:
     return out
 
 
-def asked(draw: random.Random) -> dict[str, Any]:
+def asked(draw: random.Random, order: Order, floats: bool) -> dict[str, Any]:
     """The arguments of a join of two inputs."""
     how = draw.choice(oracle.HOWS)
-    band = draw.choice(("l.t BETWEEN r.t AND r.t + 9", "l.t - r.t BETWEEN -4 AND 4", "l.t >= r.t", "r.t - 3 <= l.t"))
+    band = draw.choice((
+        "l.t BETWEEN r.t AND r.t + 9", "l.t - r.t BETWEEN -4 AND 4", "l.t >= r.t", "r.t - 3 <= l.t", "l.t < r.t",
+        "l.t = r.t", "abs(l.t - r.t) <= 2", "l.v <> r.v",
+    ))  # fmt: skip
     more = draw.choice(("", "", " AND l.v < 2", " AND (l.s <> r.s OR r.v IS NULL)", " AND l.id % 3 <> r.id % 2"))
-    options: dict[str, Any] = {"condition": band + more, "on": draw.choice((None, "k")), "how": how}
+    options: dict[str, Any] = {"condition": band + more, "on": draw.choice((None, "k", "k", ["k", "s"])), "how": how}
     kind = draw.choice(("", "", "word", "pick", "aggregate"))
     if kind == "word":
         options["how"] = draw.choice(("inner", "left"))
-        options["pick"] = ivjoin.Pick(["t", "id"], draw.choice(("last", "first")))
+        options["pick"] = ivjoin.Pick([draw.choice("ttw"), "id"], draw.choice(("last", "first")))
     elif kind == "pick":
-        by = draw.choice(("abs(l.t - r.t)", "r.v", "r.s"))
+        by = draw.choice(("abs(l.t - r.t)", "r.t", "r.v", "r.s", "r.w", "r.w"))
         ties: Literal["any", "all"] = draw.choice(("any", "all"))
         options["how"] = draw.choice(("inner", "left", "right", "full"))
-        order = [by, "r.id"] if ties == "any" else by
-        options["pick"] = ivjoin.Pick(order, draw.choice(("first", "last")), draw.randrange(1, 4), ties)
+        by = [by, "r.id"] if ties == "any" else by
+        options["pick"] = ivjoin.Pick(by, draw.choice(("first", "last")), draw.randrange(1, 4), ties)
     elif kind == "aggregate":
         options["how"] = draw.choice(("inner", "left"))
-        options["aggregate"] = {"n": ("*", "count"), "m": ("v", "max"), "w": ("id", "sum"), "x": ("s", "min")}
+        options["aggregate"] = {
+            "n": ("*", "count"), "m": ("v", "max"), "total": ("id", "sum"), "x": ("s", "min"), "y": ("v", "mean"),
+            "low": ("w", "min"), "high": ("w", "max"),
+        }  # fmt: skip
     for side in ("left", "right"):
         if draw.random() < 0.8:
-            options[f"{side}_order"] = "t"
+            options[f"{side}_order"] = order
+    if draw.random() < 0.2:
+        options["batch_size"] = draw.randint(1, 5)
     return options
 
 
@@ -90,6 +126,13 @@ def _bag(batches: Any) -> Counter[str]:
     return Counter(str(row) for b in batches for row in b.to_pylist())
 
 
+def to_files(op: Op) -> None:
+    """Let all columns of a pick or an aggregate lie in files, as a full memory does."""
+    core: Any = op._core if isinstance(op, SymmetricHashJoin) else None
+    if isinstance(core, LookupCore) and core.limits is not None and core.limits.budget.when_full == "spill":
+        core.spill(core.limits._files(core), 0)
+
+
 def played(
     make: Callable[..., Op], data: dict[str, pa.RecordBatch], script: list[tuple[str, int, int]],
     draw: random.Random | None = None, limits: tuple[dict[str, Any], ...] = ({},), did: Counter[str] | None = None,
@@ -105,9 +148,11 @@ def played(
         did["within a limit"] += bool(limited)
         saved = op.snapshot()
         try:
-            return type(op).restore(saved, **limited)
+            again = type(op).restore(saved, **limited)
         except MemoryLimitError:
-            return type(op).restore(saved)
+            again = type(op).restore(saved)
+        assert again.metrics.state_rows == op.metrics.state_rows
+        return again
 
     op, out = make(**options()), Counter[str]()
     for name, start, stop in script:
@@ -120,12 +165,16 @@ def played(
         try:
             for b in op.push(name, batch):
                 out += _bag([b])
+            if draw is not None and draw.random() < 0.3:
+                to_files(op)
+            did["in files"] += op.metrics.spilled_rows > 0
         except MemoryLimitError as e:
             did["refused"] += 1
             if "this operator has stopped" in str(e):
                 raise _Stopped from e
             op = restored(op, {})
             out += _bag(op.push(name, batch.slice(e.rows_taken)))
+    assert op.metrics.state_rows == 0
     return out
 
 
@@ -134,8 +183,14 @@ def check(seed: int, did: Counter[str] | None = None) -> None:
     draw = random.Random(seed)
     many = draw.random() < 0.25
     names = ("a", "b", "c") if many else ("left", "right")
-    tables = {n: rows(draw, draw.choice((0, 5, 30, 60) if many else (0, 8, 60, 250))) for n in names}
-    data = {n: pa.RecordBatch.from_pylist(r, SCHEMA) for n, r in tables.items()}
+    floats, falling = (not many and draw.random() < 0.2 for _ in range(2))
+    order = Order("t", descending=falling, slack=None if floats or many else draw.choice((None, None, 3)))
+    word = draw.choice(list(WORDS))
+    schema = (FLOATS if floats else SCHEMA).append(pa.field("w", word))
+    tables = {n: rows(draw, draw.choice((0, 5, 30, 60) if many else (0, 8, 60, 250)), order, floats) for n in names}
+    for row in (row for table in tables.values() for row in table):
+        row["w"] = None if draw.random() < 0.1 else draw.choice(WORDS[word])
+    data = {n: pa.RecordBatch.from_pylist(r, schema) for n, r in tables.items()}
     if many:
         condition = "a.k = b.k AND a.t BETWEEN b.t AND b.t + 5 AND c.t BETWEEN b.t - 3 AND b.t AND c.v < 2"
         arguments: dict[str, Any] = {"condition": condition}
@@ -143,12 +198,12 @@ def check(seed: int, did: Counter[str] | None = None) -> None:
             arguments["orders"] = {n: "t" for n in names if draw.random() < 0.8}
 
         def make(**options: Any) -> Op:
-            return MultiJoin(dict.fromkeys(names, SCHEMA), **arguments, **options)
+            return MultiJoin(dict.fromkeys(names, schema), **arguments, **options)
     else:
-        arguments = asked(draw)
+        arguments = asked(draw, order, floats)
 
         def make(**options: Any) -> Op:
-            return SymmetricHashJoin(SCHEMA, SCHEMA, **arguments, **options)
+            return SymmetricHashJoin(schema, schema, **arguments, **options)
 
     script = steps(draw, {n: len(r) for n, r in tables.items()})
     with small_files() as folder:
@@ -158,9 +213,11 @@ def check(seed: int, did: Counter[str] | None = None) -> None:
         except _Stopped:
             return
     assert stopped == whole, f"seed {seed}: {arguments}: lost {whole - stopped}, new {stopped - whole}"
-    if not many and not {"pick", "aggregate"} & arguments.keys():
-        table = ivjoin.band_join(
-            *(pa.table(data[n].columns, schema=SCHEMA) for n in names), sort="never",
+    if not many:
+        join = ivjoin.window_join if "aggregate" in arguments else ivjoin.band_join
+        more: dict[str, Any] = {} if {"pick", "aggregate"} & arguments.keys() else {"sort": "never"}
+        table = join(
+            *(pa.table(data[n].columns, schema=schema) for n in names), **more,
             **{n: x for n, x in arguments.items() if "order" not in n},
         ).read_all()
         assert whole == _bag([table]), f"seed {seed}: {arguments}"
