@@ -21,6 +21,8 @@ soak = pytest.mark.soak
 @pytest.mark.parametrize(
     ("name", "rows", "share"),
     [("push; struct", 400_000, 0.28), ("as-of, pushed", 400_000, 0.28), ("windows", 1_000_000, 1.0),
+     ("push; text", 400_000, 0.28), ("push; raise", 400_000, 0.28),
+     pytest.param("push; 80 bytes", 10_000_000, 1.0, marks=soak),
      pytest.param("one push; list", 400_000, 0.38, marks=soak),
      pytest.param("as-of, pushed", 3_000_000, 1.0, marks=soak),
      pytest.param("as-of, tables out of order", 3_000_000, 1.0, marks=soak),

@@ -175,3 +175,25 @@ def test_a_snapshot_is_enough_for_another_process(kind: str, tmp_path: Path) -> 
     )
     assert done.returncode == 0, done.stderr
     assert got + Counter(dict(json.loads(done.stdout))) == whole(kind, 20)
+
+
+_KILLED = """
+import json, os, sys
+*path, folder = json.loads(sys.argv[1])
+sys.path[:0] = path
+from ivjoin import Spill, SymmetricHashJoin
+from memory.spilled import pushed, question_of, schema_of
+schema = schema_of("key")
+op = SymmetricHashJoin(schema, schema, **question_of("key"), memory_limit=60_000, when_full=Spill(folder))
+pushed(op, "key", range(12))
+assert op.metrics.spilled_bytes > 0
+os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.mark.slow
+def test_a_killed_process_leaves_nothing(tmp_path: Path) -> None:
+    asked = json.dumps([*PATHS, str(tmp_path)])
+    done = subprocess.run([sys.executable, "-c", _KILLED, asked], check=False, capture_output=True, text=True)
+    assert done.returncode == -9, done.stderr
+    assert not list(tmp_path.iterdir())

@@ -93,17 +93,6 @@ EXPECTED = [
 ]  # fmt: skip
 
 
-def test_every_struct_has_a_callback_and_private_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    def consume(array: Array) -> tuple[int, ...]:
-        children = [Array.from_address(array.children[i]) for i in range(array.n_children)]
-        assert all(c.release and c.private_data for c in children)
-        said = (array.n_children, array.length, *(c.length for c in children))
-        call_release(array)
-        return said
-
-    assert output(consume, monkeypatch) == [(5, 6, 6, 6, 6, 6, 6)]
-
-
 @pytest.mark.parametrize("taken", [[0], [2], [4], [1, 3], [4, 2, 0], [0, 1, 2, 3, 4]], ids=str)
 @pytest.mark.parametrize("first", [True, False], ids=["the parent goes first", "the parent goes last"])
 def test_a_child_that_was_moved_out_lives_on(taken: list[int], first: bool, monkeypatch: pytest.MonkeyPatch) -> None:
