@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from ivjoin import Spill, SymmetricHashJoin
+from ivjoin import SymmetricHashJoin
 from ivjoin.shj import registers as at
-from ivjoin.shj.kernels.compiling import COMPILES
 from ivjoin.shj.store.keys import ByteKeys, WordKeys
 
 pytestmark = pytest.mark.nojit
@@ -128,32 +126,3 @@ def test_ids_are_taken_back_and_given_again() -> None:
         most = max(most, len(op._core.keys.slots))
     assert got == want > 0
     assert most < 4000
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not COMPILES, reason="small inputs fit into the least limit, and large ones take long uncompiled")
-@pytest.mark.parametrize("text", [False, True], ids=["words", "text"])
-def test_keys_that_lie_in_files(text: bool, tmp_path: Path) -> None:
-    """Within a limit that the state does not fit into, the tables of keys are spilled with all else."""
-    kind = pa.string() if text else pa.int64()
-    schema = pa.schema([("a", pa.int64()), ("b", kind), ("t", pa.int64())])
-    options: dict[str, Any] = {"on": ["a", "b"], "condition": "l.t BETWEEN r.t - 4000 AND r.t", "how": "left"}
-    ops = [
-        SymmetricHashJoin(schema, schema, left_order="t", right_order="t", **options, **limit)
-        for limit in ({}, {"memory_limit": "150kB", "when_full": Spill(str(tmp_path))})
-    ]
-    got: list[Counter[Any]] = [Counter(), Counter()]
-    rng = np.random.default_rng(1)
-    spilled = 0
-    for i in range(60):
-        t = np.arange(100) + 100 * i
-        for side in ("left", "right"):
-            a, b = rng.integers(0, 40, 100) + i, rng.integers(0, 3, 100)
-            batch = pa.record_batch([pa.array(a), pa.array(b).cast(kind), pa.array(t)], schema=schema)
-            for op, out in zip(ops, got, strict=True):
-                out += taken(op.push(side, batch))
-        spilled = max(spilled, ops[1].metrics.spilled_bytes)
-    for op, out in zip(ops, got, strict=True):
-        out += taken(op.finish())
-    assert got[0] == got[1]
-    assert spilled > 0

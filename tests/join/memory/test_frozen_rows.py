@@ -1,4 +1,7 @@
-"""Rows whose index lies in files: the rows of the join in memory after every step, for all keys and join types."""
+"""Rows whose index lies in files.
+
+``drivers/restored.py`` compares random joins whose index is spilled with the same joins in memory.
+"""
 
 from __future__ import annotations
 
@@ -9,67 +12,32 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from oracle import HOWS, rows_of
+from oracle import rows_of
 
-from ivjoin import Order, Spill, SymmetricHashJoin
+from ivjoin import SymmetricHashJoin
 from ivjoin.shj.arrow import Bytes
 from ivjoin.shj.kernels.output import byte_kernels
 from ivjoin.shj.store.disk.backing import Files
 from ivjoin.shj.store.rows.frozen import FrozenRows
 
 LIMIT = 24_000
-KEYS: dict[str, pa.DataType] = {
-    "int": pa.int64(), "small": pa.int16(), "double": pa.float64(), "text": pa.string(), "bytes": pa.large_binary(),
-    "decimal": pa.decimal128(30, 2), "time": pa.timestamp("us", "UTC"),
-}
 BAND = "abs(l.t - r.t) <= 60"
 ORDERED = {"left_order": "t", "right_order": "t"}
-QUESTIONS: dict[str, dict[str, Any]] = {
-    "band": {"on": "k", "condition": BAND, **ORDERED},
-    "two keys": {"on": ["k", "u"], "condition": BAND, **ORDERED},
-    "null-safe": {"condition": f"l.k <=> r.k AND {BAND}", **ORDERED},
-    "computed key": {"condition": f"l.u + 1 = r.u AND {BAND}", **ORDERED},
-    "residual": {"on": "k", "condition": f"{BAND} AND (l.v + r.v < 1.2 OR l.u = 0)", **ORDERED},
-    "two bands": {"on": "k", "condition": f"{BAND} AND abs(l.v - r.v) < 0.4", **ORDERED},
-    "branches": {"on": "k", "condition": f"{BAND} AND (l.u <> r.u OR l.t < r.t)", **ORDERED},
-    "disorder": {"on": "k", "condition": BAND, "left_order": Order("t", slack=50), "right_order": Order("t", slack=50)},
-    "one order": {"on": "k", "condition": BAND, "left_order": "t"},
-    "key alone": {"on": "k"},
-    "products": {"on": "k", "condition": f"{BAND} AND l.b * r.b < 4000000000000", **ORDERED},
-    "descending": {
-        "on": "k", "condition": "abs(l.n - r.n) <= 60", "left_order": Order("n", descending=True),
-        "right_order": Order("n", descending=True),
-    },
-}  # fmt: skip
+BAND_QUESTION: dict[str, Any] = {"on": "k", "condition": BAND, **ORDERED}
+ONE_ORDER: dict[str, Any] = {"on": "k", "condition": BAND, "left_order": "t"}
+SCHEMA = pa.schema([("k", pa.int64()), ("t", pa.int64()), ("v", pa.float64()), ("s", pa.string())])
 
 
-def schema_of(key: pa.DataType) -> pa.Schema:
-    return pa.schema([
-        ("k", key), ("t", pa.int64()), ("n", pa.int64()), ("u", pa.int32()), ("v", pa.float64()), ("b", pa.int64()),
-        ("s", pa.string()),
-    ])  # fmt: skip
+def drawn(rng: np.random.Generator, t: int, n: int, keys: int) -> pa.RecordBatch:
+    def some(values: Any) -> list[Any]:
+        return [None if rng.random() < 0.06 else v for v in values]
 
-
-def drawn(rng: np.random.Generator, schema: pa.Schema, t: int, n: int, mixed: bool, keys: int) -> pa.RecordBatch:
-    def some(values: Any, share: float = 0.06) -> list[Any]:
-        return [None if rng.random() < share else v for v in values]
-
-    k = rng.integers(-1, keys, n)
-    t_ = rng.integers(t, t + 20, n)
-    times = t_ if mixed else np.sort(t_)
-    key = schema.field(0).type
-    if pa.types.is_floating(key):
-        k = pa.array([(-0.0, float("nan"), float("inf"), 0.5)[x % 4] if x < 4 else x / 2 for x in k.tolist()], key)
-        k = pa.array(some(k.to_pylist()), key)
-    elif pa.types.is_string(key) or pa.types.is_large_binary(key):
-        k = pa.array(some(["" if x < 0 else f"key {x}" * (1 + x % 3) for x in k.tolist()]), pa.string()).cast(key)
-    else:
-        k = pa.array(some(k.tolist()), pa.int64()).cast(key)
-    columns = [
-        k, times, -times, some(rng.integers(0, 3, n).tolist()), some(rng.random(n).round(3).tolist()),
-        rng.integers(0, 4, n) * 10**6, some(["y" * int(x) for x in rng.integers(0, 12, n)]),
-    ]
-    return pa.record_batch([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
+    return pa.record_batch(
+        [
+            some(rng.integers(-1, keys, n).tolist()), np.sort(rng.integers(t, t + 20, n)), some(rng.random(n).tolist()),
+            some(["y" * int(x) for x in rng.integers(0, 12, n)]),
+        ], schema=SCHEMA,
+    )  # fmt: skip
 
 
 def frozen(op: SymmetricHashJoin) -> int:
@@ -77,66 +45,13 @@ def frozen(op: SymmetricHashJoin) -> int:
     return 0 if core.frozen is None else core.frozen.live
 
 
-CASES = [
-    (q, k, HOWS[(3 * i + j) % len(HOWS)]) for i, q in enumerate(QUESTIONS) for j, k in enumerate(KEYS)
-    if (i + j) % 2 == 0 or q in ("band", "null-safe")
-] + [("band", "int", how) for how in HOWS] + [("residual", "text", how) for how in HOWS]  # fmt: skip
-
-
-@pytest.mark.slow
-@pytest.mark.one_in(11)
-@pytest.mark.parametrize(("question", "key", "how"), list(dict.fromkeys(CASES)))
-def test_every_step_gives_the_rows_of_the_join_in_memory(question: str, key: str, how: str, tmp_path: Path) -> None:
-    """Pushes, promises and ends of sides, with a snapshot after each step that goes on within a limit or without."""
-    rng = np.random.default_rng(len(question) * 100 + len(key) * 10 + HOWS.index(how))
-    schema = schema_of(KEYS[key])
-    limit: dict[str, Any] = {"memory_limit": LIMIT, "when_full": Spill(tmp_path)}
-    free = SymmetricHashJoin(schema, schema, **QUESTIONS[question], how=how)
-    op = SymmetricHashJoin(schema, schema, **QUESTIONS[question], how=how, **limit)
-    most, keys = 0, int(rng.choice([4, 60]))
-    for i in range(14):
-        for side in ("left", "right"):
-            if side == "left" and i >= 11:
-                continue
-            n = int(rng.choice([1, 60, 160]))
-            batch = drawn(rng, schema, 20 * i, n, question in ("disorder", "one order"), keys)
-            if (question == "one order" and side == "left") or question == "descending":
-                batch = batch.sort_by("t")
-            assert rows_of(op.push(side, batch)) == rows_of(free.push(side, batch))
-            assert op.metrics.state_rows == free.metrics.state_rows
-            assert op.metrics.state_bytes <= LIMIT
-            most = max(most, frozen(op))
-            blob = op.snapshot()
-            if i % 4 == 2:
-                op = SymmetricHashJoin.restore(blob, **limit)
-                assert op.metrics.state_rows == free.metrics.state_rows
-                assert op.metrics.state_bytes <= LIMIT
-        if i == 6:
-            column = "n" if question == "descending" else "t"
-            value: dict[Any, Any] = {column: -(20 * i) if column == "n" else 20 * i}
-            for each in ("left", "right"):
-                if question not in ("disorder", "one order", "key alone"):
-                    assert rows_of(op.advance(each, value)) == rows_of(free.advance(each, value))
-        if i == 10:
-            assert rows_of(op.finish("left")) == rows_of(free.finish("left"))
-    assert most > 0 or "semi" in how or "anti" in how or keys == 4 or question != "band"
-    assert op.metrics.left_rows_retired == free.metrics.left_rows_retired
-    assert op.metrics.right_rows_retired == free.metrics.right_rows_retired
-    elsewhere = SymmetricHashJoin.restore(blob)
-    want = rows_of(free.finish())
-    assert rows_of(elsewhere.finish()) == want
-    assert rows_of(op.finish()) == want
-    assert op.metrics.state_rows == 0
-
-
 def pushed_alike(
-    op: SymmetricHashJoin, free: SymmetricHashJoin, rng: np.random.Generator, schema: pa.Schema, turns: int, n: int,
-    keys: int,
+    op: SymmetricHashJoin, free: SymmetricHashJoin, rng: np.random.Generator, turns: int, n: int, keys: int
 ) -> Iterator[None]:
     """Push the same rows to both in turns, whose output must be the same; comes back after each push."""
     for i in range(turns):
         for side in ("left", "right"):
-            batch = drawn(rng, schema, 20 * i, n, False, keys)
+            batch = drawn(rng, 20 * i, n, keys)
             assert rows_of(op.push(side, batch)) == rows_of(free.push(side, batch))
             yield
 
@@ -144,11 +59,10 @@ def pushed_alike(
 @pytest.mark.slow
 def test_rows_of_one_side_go_first() -> None:
     rng = np.random.default_rng(6)
-    schema = schema_of(pa.int64())
-    question = {**QUESTIONS["band"], "condition": "abs(l.t - r.t) <= 2000"}
-    free = SymmetricHashJoin(schema, schema, **question)
-    op = SymmetricHashJoin(schema, schema, **question, memory_limit=120_000, when_full="spill")
-    for _ in pushed_alike(op, free, rng, schema, 8, 160, 1000):
+    question = {**BAND_QUESTION, "condition": "abs(l.t - r.t) <= 2000"}
+    free = SymmetricHashJoin(SCHEMA, SCHEMA, **question)
+    op = SymmetricHashJoin(SCHEMA, SCHEMA, **question, memory_limit=120_000, when_full="spill")
+    for _ in pushed_alike(op, free, rng, 8, 160, 1000):
         pass
     core: Any = op._core
     assert 0 < frozen(op) < free.metrics.state_rows
@@ -179,10 +93,9 @@ def test_capacity_that_the_coming_rows_need_is_never_given_up() -> None:
 @pytest.mark.slow
 def test_bounds_of_the_output_know_rows_in_files() -> None:
     rng = np.random.default_rng(8)
-    schema = schema_of(pa.int64())
-    free = SymmetricHashJoin(schema, schema, **QUESTIONS["one order"])
-    op = SymmetricHashJoin(schema, schema, **QUESTIONS["one order"], memory_limit=LIMIT, when_full="spill")
-    for _ in pushed_alike(op, free, rng, schema, 8, 150, 60):
+    free = SymmetricHashJoin(SCHEMA, SCHEMA, **ONE_ORDER)
+    op = SymmetricHashJoin(SCHEMA, SCHEMA, **ONE_ORDER, memory_limit=LIMIT, when_full="spill")
+    for _ in pushed_alike(op, free, rng, 8, 150, 60):
         pass
     assert frozen(op) > 0
     assert op.output_bounds() == free.output_bounds()

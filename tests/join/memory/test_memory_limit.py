@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from memory.kinds import KINDS, QUESTIONS, piece, schema_of
 
 from ivjoin import (
     IvjoinError,
@@ -39,34 +38,6 @@ def drawn(rng: np.random.Generator, t: int, n: int, keys: int = 5) -> pa.RecordB
     k = [None if rng.random() < 0.05 else int(x) for x in rng.integers(0, keys, n)]
     x = [None if rng.random() < 0.1 else "y" * int(i) for i in rng.integers(0, 30, n)]
     return pa.record_batch([k, np.sort(rng.integers(t, t + 20, n)), x, rng.random(n)], schema=SCHEMA)
-
-
-@pytest.mark.one_in(23)
-@pytest.mark.parametrize(("question", "kind"), [
-    (q, k) for i, q in enumerate(QUESTIONS) for j, k in enumerate(KINDS) if (i + j) % 3 == 0
-])  # fmt: skip
-def test_any_payload_and_question_spill(question: str, kind: str) -> None:
-    """Against the same join without a limit, with a snapshot at every step that restores anywhere."""
-    rng = np.random.default_rng(len(question) * 31 + len(kind))
-    key = [pa.int64(), pa.string()][(len(question) + len(kind)) % 2]
-    schema = schema_of(kind, key)
-    free = SymmetricHashJoin(schema, schema, **QUESTIONS[question])
-    op = SymmetricHashJoin(schema, schema, **QUESTIONS[question], memory_limit=20_000, when_full="spill")
-    most = 0
-    for i in range(12):
-        for side in ("left", "right"):
-            batch = piece(kind, key, rng, 25 * i, int(rng.choice([1, 30, 400 if i == 6 else 90])), question)
-            want, got = rows_of(free.push(side, batch)), rows_of(op.push(side, batch))
-            assert Counter(map(str, got)) == Counter(map(str, want))
-            most = max(most, op.metrics.spilled_bytes)
-            assert op.metrics.state_bytes <= 20_000
-            assert op.metrics.state_rows == free.metrics.state_rows
-            elsewhere = SymmetricHashJoin.restore(op.snapshot())
-            assert elsewhere.metrics.state_rows == op.metrics.state_rows
-    assert most > 0 or question not in ("no order", "slow order", "full")
-    want = Counter(map(str, rows_of(free.finish())))
-    assert Counter(map(str, rows_of(elsewhere.finish()))) == want
-    assert Counter(map(str, rows_of(op.finish()))) == want
 
 
 def test_error_names_what_takes_memory_and_a_fix() -> None:

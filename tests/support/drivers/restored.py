@@ -10,7 +10,7 @@ import math
 import random
 from collections import Counter
 from collections.abc import Callable
-from datetime import date
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any, Literal
 
@@ -22,8 +22,23 @@ import ivjoin
 from ivjoin import MemoryLimitError, MultiJoin, Order, Spill, SymmetricHashJoin
 from ivjoin.operator.lookup.core import LookupCore
 
-SCHEMA = pa.schema({"id": pa.int64(), "k": pa.int64(), "t": pa.int64(), "v": pa.float64(), "s": pa.string()})
-FLOATS = SCHEMA.set(2, pa.field("t", pa.float64()))
+SCHEMA = pa.schema({
+    "id": pa.int64(), "t": pa.int64(), "u": pa.int32(), "v": pa.float64(), "s": pa.string(),
+})  # fmt: skip
+FLOATS = SCHEMA.set(1, pa.field("t", pa.float64()))
+# Types of keys, and the i-th one.
+KEYS: dict[pa.DataType, Callable[[int], Any]] = {
+    pa.int64(): lambda i: i, pa.int16(): lambda i: i - 9, pa.decimal128(30, 2): lambda i: Decimal(i) / 4,
+    pa.float64(): lambda i: (-0.0, math.nan, math.inf, i / 2)[min(i, 3)],
+    pa.string(): lambda i: f"key {i}" * (i % 3), pa.large_binary(): lambda i: f"key {i}".encode() * (i % 4),
+    pa.timestamp("us", "UTC"): lambda i: datetime(2024, 1, 1, i % 24, i, tzinfo=UTC),
+}
+PAYLOAD: dict[pa.DataType, tuple[Any, ...]] = {
+    pa.binary(5): (b"12345", b"\0\0\0\0\0"), pa.list_(pa.float64()): ([], [1.5], [None, 2.0, 0.5]),
+    pa.struct({"a": pa.string(), "b": pa.int16()}): ({"a": "x" * 30, "b": 1}, {"a": None, "b": 2}),
+    pa.large_binary(): (b"", b"y" * 600, b"z"), pa.uint8(): (0, 255), pa.int16(): (-9, 9), pa.bool_(): (False, True),
+    pa.list_(pa.string()): (["a", ""], ["b" * 99], []), pa.dictionary(pa.int8(), pa.string()): ("a", "bb"),
+}  # fmt: skip
 # Types of a column ``w`` that has no distance, or whose comparison is error-prone.
 _TEXTS = ("", "a", "a\0", "a\0b", "ab", "abcdefgh", "abcdefghi", "zz", "\u00e9", "\uffee", "\U0001f600")
 _TOP = 10**25
@@ -49,7 +64,7 @@ def limits(folder: str, arguments: dict[str, Any]) -> tuple[dict[str, Any], ...]
     if "aggregate" in arguments or "pick" in arguments:
         files = {"memory_limit": 90_000, "when_full": Spill(folder)}
         return {}, {"memory_limit": 60_000}, {"memory_limit": 4_000_000}, files
-    return {}, {}, *({"memory_limit": n, "when_full": Spill(folder)} for n in (16_000, 40_000, 400_000))
+    return {}, *({"memory_limit": n, "when_full": Spill(folder)} for n in (16_000, 20_000, 24_000, 40_000, 400_000))
 
 
 def rows(draw: random.Random, n: int, order: Order, floats: bool = False) -> list[dict[str, Any]]:
@@ -68,7 +83,7 @@ def rows(draw: random.Random, n: int, order: Order, floats: bool = False) -> lis
     out: list[dict[str, Any]] = []
     for i, t in enumerate(times):
         out.append({
-            "id": i, "k": draw.choice((None, 0, 1, 2)), "t": t if draw.random() < 0.95 else None,
+            "id": i, "t": t if draw.random() < 0.95 else None, "u": draw.choice((None, 0, 1, 2)),
             "v": draw.choice((None, float("nan"), -0.0, 0.5, 2.5)),
             "s": draw.choice((None, "", "x" * draw.randrange(99))),
         })  # fmt: skip
@@ -80,10 +95,14 @@ def asked(draw: random.Random, order: Order, floats: bool) -> dict[str, Any]:
     how = draw.choice(oracle.HOWS)
     band = draw.choice((
         "l.t BETWEEN r.t AND r.t + 9", "l.t - r.t BETWEEN -4 AND 4", "l.t >= r.t", "r.t - 3 <= l.t", "l.t < r.t",
-        "l.t = r.t", "abs(l.t - r.t) <= 2", "l.v <> r.v",
+        "l.t = r.t", "abs(l.t - r.t) <= 2", "abs(l.t - r.t) <= 300", "abs(l.t - r.t) <= 300", "l.v <> r.v",
     ))  # fmt: skip
-    more = draw.choice(("", "", " AND l.v < 2", " AND (l.s <> r.s OR r.v IS NULL)", " AND l.id % 3 <> r.id % 2"))
-    options: dict[str, Any] = {"condition": band + more, "on": draw.choice((None, "k", "k", ["k", "s"])), "how": how}
+    more = draw.choice((
+        "", "", "", " AND l.v < 2", " AND (l.s <> r.s OR r.v IS NULL)", " AND l.id % 3 <> r.id % 2", " AND l.k <=> r.k",
+        " AND l.u + 1 = r.u", " AND abs(l.v - r.v) < 1.1", " AND l.id * r.id < 4000", " AND (l.u <> r.u OR l.t < r.t)",
+    ))  # fmt: skip
+    keys = draw.choice((None, "k", "k", ["k", "s"], ["k", "u"], "u"))
+    options: dict[str, Any] = {"condition": band + more, "on": keys, "how": how}
     kind = draw.choice(("", "", "word", "pick", "aggregate"))
     if kind == "word":
         options["how"] = draw.choice(("inner", "left"))
@@ -106,6 +125,9 @@ def asked(draw: random.Random, order: Order, floats: bool) -> dict[str, Any]:
     if draw.random() < 0.2:
         options["batch_size"] = draw.randint(1, 5)
     return options
+
+
+Step = tuple[str, int, int, Any]  # an input, the rows that are pushed, and a watermark before
 
 
 def steps(draw: random.Random, sizes: dict[str, int]) -> list[tuple[str, int, int]]:
@@ -134,7 +156,7 @@ def to_files(op: Op) -> None:
 
 
 def played(
-    make: Callable[..., Op], data: dict[str, pa.RecordBatch], script: list[tuple[str, int, int]],
+    make: Callable[..., Op], data: dict[str, pa.RecordBatch], script: list[Step],
     draw: random.Random | None = None, limits: tuple[dict[str, Any], ...] = ({},), did: Counter[str] | None = None,
 ) -> Counter[str]:
     """Return the rows of a join that is pushed; with ``draw``, saved and restored at random points."""
@@ -155,9 +177,11 @@ def played(
         return again
 
     op, out = make(**options()), Counter[str]()
-    for name, start, stop in script:
+    for name, start, stop, mark in script:
         if draw is not None and draw.random() < 0.25:
             op = restored(op, options())
+        if mark is not None:
+            out += _bag(op.advance(name, {"t": mark}))
         if start == stop:
             out += _bag(op.finish(name))
             continue
@@ -185,11 +209,16 @@ def check(seed: int, did: Counter[str] | None = None) -> None:
     names = ("a", "b", "c") if many else ("left", "right")
     floats, falling = (not many and draw.random() < 0.2 for _ in range(2))
     order = Order("t", descending=falling, slack=None if floats or many else draw.choice((None, None, 3)))
-    word = draw.choice(list(WORDS))
-    schema = (FLOATS if floats else SCHEMA).append(pa.field("w", word))
-    tables = {n: rows(draw, draw.choice((0, 5, 30, 60) if many else (0, 8, 60, 250)), order, floats) for n in names}
+    kinds = {name: draw.choice(list(types)) for name, types in (("k", KEYS), ("w", WORDS), ("p", PAYLOAD))}
+    schema = pa.schema([*(FLOATS if floats else SCHEMA), *(pa.field(name, t) for name, t in kinds.items())])
+    most = draw.choice((3, 3, 40))
+    tables = {n: rows(draw, draw.choice((0, 5, 30, 60) if many else (0, 60, 250, 400)), order, floats) for n in names}
     for row in (row for table in tables.values() for row in table):
-        row["w"] = None if draw.random() < 0.1 else draw.choice(WORDS[word])
+        row |= {
+            "k": KEYS[kinds["k"]](draw.randrange(most)), "w": draw.choice(WORDS[kinds["w"]]),
+            "p": draw.choice(PAYLOAD[kinds["p"]]),
+        }  # fmt: skip
+        row |= {name: None for name in kinds if draw.random() < 0.1}
     data = {n: pa.RecordBatch.from_pylist(r, schema) for n, r in tables.items()}
     if many:
         condition = "a.k = b.k AND a.t BETWEEN b.t AND b.t + 5 AND c.t BETWEEN b.t - 3 AND b.t AND c.v < 2"
@@ -205,7 +234,11 @@ def check(seed: int, did: Counter[str] | None = None) -> None:
         def make(**options: Any) -> Op:
             return SymmetricHashJoin(schema, schema, **arguments, **options)
 
-    script = steps(draw, {n: len(r) for n, r in tables.items()})
+    script: list[Step] = []
+    for name, start, stop in steps(draw, {n: len(r) for n, r in tables.items()}):
+        rest = [r["t"] for r in tables[name][start:] if r["t"] is not None and r["t"] == r["t"]]
+        mark = (max if falling and f"{name}_order" in arguments else min)(rest, default=math.inf)
+        script.append((name, start, stop, mark if draw.random() < 0.15 and math.isfinite(mark) else None))
     with small_files() as folder:
         whole = played(make, data, script)
         try:
