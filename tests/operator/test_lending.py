@@ -11,6 +11,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from drivers.taken_over import after_another
+from hypothesis import HealthCheck, given
+from hypothesis import strategies as st
+from join.cases import Case
+from join.plain_cases import plain_cases
+from join.strategies import cases
+from weights import examples
 
 from ivjoin import LateRowError, SymmetricHashJoin
 from ivjoin.operator.match import lending
@@ -21,15 +28,7 @@ SCHEMA = pa.schema({
 })  # fmt: skip
 BAND = "l.t BETWEEN r.t - 30 AND r.t + 5"
 QUESTIONS: dict[str, dict[str, Any]] = {
-    "inner": {"on": "k", "condition": BAND},
-    "full": {"on": "k", "condition": BAND, "how": "full"},
-    "semi": {"on": "k", "condition": BAND, "how": "left_semi"},
-    "two words": {"on": ["k", "j"], "condition": BAND, "how": "left"},
-    "text": {"on": "w", "condition": BAND, "how": "left_anti"},
-    "no key": {"condition": "l.t BETWEEN r.t - 2 AND r.t AND l.u <> r.u", "how": "right"},
-    "two axes": {"on": "k", "condition": f"{BAND} AND l.u BETWEEN r.u - 50 AND r.u + 50"},
-    "a residual": {"on": "j", "condition": f"{BAND} AND (l.u + r.u) % 3 = 0", "how": "full"},
-    "a filter": {"on": "k", "condition": f"{BAND} AND l.d > 0.2 AND r.b"},
+    "inner": {"on": "k", "condition": BAND}, "full": {"on": "k", "condition": BAND, "how": "full"},
 }
 
 
@@ -73,29 +72,10 @@ def rows(op: SymmetricHashJoin, given: list[tuple[str, pa.RecordBatch]], finish:
     return found
 
 
-@pytest.mark.one_in(17)
-@pytest.mark.parametrize("finish", [True, False], ids=["to its end", "with rows"])
-@pytest.mark.parametrize("name", QUESTIONS)
-def test_remaining_state_works_like_a_new_one(name: str, finish: bool) -> None:
-    question = QUESTIONS[name]
-    for seed in range(6):
-        given = batches(seed, 3 + 17 * seed, 2 + 5 * seed, nulls=seed % 3 == 1)
-        lending.forget()
-        fresh = made(**question)
-        want = rows(fresh, given)
-        counts = fresh.metrics
-        before = made(**question)
-        state = before._core.state
-        rows(before, batches(100 + seed, 64, 40, nulls=seed % 2 == 0), finish)
-        del fresh, before
-        op = made(**question)
-        assert op._core.state is state or op._core.state.get("room_rows") > 0, "nothing was left"
-        assert op.metrics.state_rows == op.metrics.left_rows_in == op.metrics.rows_out == 0
-        assert rows(op, given) == want
-        now = op.metrics
-        for count in ("left_rows_in", "right_rows_in", "rows_out", "left_rows_retired", "right_rows_retired",
-                      "state_rows", "peak_state_rows", "late_rows"):  # fmt: skip
-            assert getattr(now, count) == getattr(counts, count), count
+@given(case=cases() | plain_cases(), turn=st.integers(0, 2**16))
+@examples(0.2, suppress_health_check=list(HealthCheck))
+def test_remaining_state_works_like_a_new_one(case: Case, turn: int) -> None:
+    after_another(case, turn)
 
 
 def test_a_snapshot_of_one_is_as_of_a_new_one() -> None:

@@ -270,15 +270,3 @@ def test_numbers_of_an_interval(x):
     assert iv.mid_rad(x) == (iv.mid(x), iv.rad(x))
     assert iv.mag(x) == max(abs(a), abs(b))
     assert iv.mig(x) == (0 if a <= 0 <= b else min(abs(a), abs(b)))
-
-
-@examples()
-@given(doubles, doubles, doubles)
-def test_point_operations(a, b, c):
-    x, y, z = Interval(a, a), Interval(b, b), Interval(c, c)
-    exact = [Fraction(number) for number in (a, b, c)]
-    assert_tightest(iv.add(x, y), [exact[0] + exact[1]])
-    assert_tightest(iv.mul(x, y), [exact[0] * exact[1]])
-    assert_tightest(iv.fma(x, y, z), [exact[0] * exact[1] + exact[2]])
-    if b:
-        assert_tightest(iv.div(x, y), [exact[0] / exact[1]])

@@ -102,19 +102,6 @@ def test_trap_35_units_compare_without_overflow_and_by_flooring() -> None:
     assert iv.cast_rev(interval("timestamp[us]", -1, -1), interval("timestamp[ns]")).pair == (-1000, -1)
 
 
-def test_trap_36_months_have_no_inverse() -> None:
-    month = interval("months", 1, 1)
-    back = iv.add_rev(month, day(2024, 2, 29), interval("date"))
-    assert (back.inf, back.sup) == (dt.date(2024, 1, 29), dt.date(2024, 1, 31))
-    back = iv.add_rev(month, day(2023, 2, 28), interval("date"))
-    assert (back.inf, back.sup) == (dt.date(2023, 1, 28), dt.date(2023, 1, 31))
-    assert iv.sub_rev1(month, day(2024, 2, 29), interval("date")).inf == dt.date(2024, 3, 29)
-    assert iv.add_rev(month, day(2023, 3, 31), interval("date")).is_void  # from no day of February
-    assert iv.sub(iv.add(day(2024, 1, 31), month), month) == day(2024, 1, 29)
-    with pytest.raises(iv.IntervalError, match="cannot be compared"):
-        iv.lt(month, interval("int32", 30, 30))
-
-
 def test_trap_36_a_later_instant_may_become_earlier() -> None:
     late, early = dt.datetime(2023, 1, 30, 23), dt.datetime(2023, 1, 31, 1)
     got = iv.add(interval("timestamp[s]", late, early), interval("months", 1, 1))
