@@ -25,6 +25,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
+from bench.cell import memory
 from bench.limit_cases import CASES, ROWS, Case
 from bench.limit_paths import WAYS
 from bench.runner import RESULTS, append
@@ -82,10 +83,10 @@ def status(name: str, process: int | str = "self") -> int:
     ValueError
         If the system does not report it.
     """
-    for line in Path(f"/proc/{process}/status").read_text().splitlines():
-        if line.startswith(name):
-            return int(line.split()[1]) * 1024
-    raise ValueError(f"the system does not tell {name}")
+    found = memory(name, process)
+    if not found:
+        raise ValueError(f"the system does not tell {name}")
+    return found
 
 
 def measured(case: Case, rows: int, limit: int, folder: Path, share: float = 1.0) -> dict[str, Any]:

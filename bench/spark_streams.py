@@ -54,6 +54,7 @@ if __package__ in (None, ""):
 
 from bench.process_tree import answer_of
 from bench.runner import append, machine
+from bench.static_spark import drawn_keys
 
 
 @dataclass(frozen=True)
@@ -117,11 +118,7 @@ def write_inputs(folder: Path, case: Case, rows: int, fill: int = 0) -> None:
     for seed, side in ((1, "left"), (2, "right")):
         rng = np.random.default_rng(seed)
         (folder / side).mkdir(parents=True)
-        if case.zipf:
-            weights = np.arange(1, case.keys + 1) ** -1.2
-            keys = rng.choice(case.keys, rows, p=weights / weights.sum())
-        else:
-            keys = rng.integers(0, case.keys, rows)
+        keys = drawn_keys(rng, rows, case.keys, 1.2 if case.zipf else 0.0)
         span = rows / case.rate
         micros = np.sort(rng.integers(0, int(span * 1_000_000), rows))
         table = pa.table({

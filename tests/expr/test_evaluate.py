@@ -57,17 +57,6 @@ def test_errors_are_lazy(text: str, want: Any) -> None:
     assert answers(parsed(text.format(e=ERRS)), ROW) == [want]
 
 
-def test_laziness_is_row_by_row() -> None:
-    columns = {"p": pa.array([False, True, None, True] * 3), "z": pa.array([0, 0, 0, 1] * 3, pa.int32())}
-    div = make("eq", (make("intdiv", (build.literal(1, ty.INT64), build.cast(col("z", pa.int32()), ty.INT64)), (),
-        ty.INT64),
-                      build.literal(1, ty.INT64)), (), ty.BOOL)  # fmt: skip
-    p = col("p", pa.bool_())
-    assert answers(build.and_(p, div), columns) == [False, ERROR, ERROR, True] * 3
-    assert answers(build.or_(p, div), columns) == [ERROR, True, ERROR, True] * 3
-    assert answers(build.and_(div, p), columns) == [ERROR, ERROR, ERROR, True] * 3
-
-
 BY_KIND: dict[str, tuple[Any, Any, Any]] = {
     "bool": (pa.bool_(), False, True), "int8": (pa.int8(), -1, 2), "uint64": (pa.uint64(), 3, 2**64 - 1),
     "float32": (pa.float32(), -1.5, 2.5), "float64": (pa.float64(), -1.5, 2.5),

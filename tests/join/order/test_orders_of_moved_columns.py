@@ -11,6 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from join import duck
+from join.fed import in_turn
+from join.tables import Ids
 
 import ivjoin
 from ivjoin import LateRowError, Order, ProtocolError, SymmetricHashJoin
@@ -31,19 +33,13 @@ def table(n: int, falling: bool, slack: int, draw: random.Random) -> pa.Table:
     t = [i // 2 + draw.randrange(slack // 2 + 1) for i in range(n)]
     values: list[int | None] = [None if draw.random() < 0.05 else -v if falling else v for v in t]
     return pa.table({
-        "k": [draw.randrange(3) for _ in range(n)], "t": pa.array(values, pa.int32()), "n": list(range(n)),
+        "k": [draw.randrange(3) for _ in range(n)], "t": pa.array(values, pa.int32()), "id": list(range(n)),
     })  # fmt: skip
 
 
-def run(left: pa.Table, right: pa.Table, **call: Any) -> tuple[Counter[Any], int]:
-    op = SymmetricHashJoin(left.schema, right.schema, on="k", **call)
-    found: Counter[Any] = Counter()
-    for i in range(0, max(left.num_rows, right.num_rows), 20):
-        for side, rows in (("left", left), ("right", right)):
-            if i < rows.num_rows:
-                batch = rows.slice(i, 20).combine_chunks().to_batches()[0]
-                found.update((r["n"], r["n_right"]) for b in op.push(side, batch) for r in b.to_pylist())
-    found.update((r["n"], r["n_right"]) for b in op.finish() for r in b.to_pylist())
+def run(left: pa.Table, right: pa.Table, how: str = "inner", **call: Any) -> tuple[Ids, int]:
+    op = SymmetricHashJoin(left.schema, right.schema, on="k", how=how, **call)
+    found, op = in_turn(op, (left, right), how, 20)
     return found, op.metrics.peak_state_rows
 
 
@@ -67,7 +63,7 @@ def test_rows_and_state(left: Any, right: Any, how: str) -> None:
 
 def test_times() -> None:
     ts = pa.array([i * SECOND for i in range(2000)], pa.timestamp("us"))
-    t = pa.table({"k": [0] * 2000, "ts": ts, "n": list(range(2000))})
+    t = pa.table({"k": [0] * 2000, "ts": ts, "id": list(range(2000))})
     orders = {
         "left_order": Order("ts + INTERVAL 5 MINUTES", slack=timedelta(seconds=3)),
         "right_order": Order("ts - INTERVAL 1 DAY", slack=timedelta(seconds=2)),

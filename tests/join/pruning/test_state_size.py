@@ -135,21 +135,6 @@ def test_peak_of_a_pull_at_equal_rates() -> None:
     assert stream.metrics.peak_state_rows <= 100 + 2 * BATCH
 
 
-def test_a_one_sided_band_prunes_one_side() -> None:
-    """``2 * l.a < 2 * r.a + 5``: a left row waits for ever, a right row only until the left has passed it."""
-    n = 5_000
-    t = pa.table({"k": np.arange(n), "a": np.arange(n)})
-    op = SymmetricHashJoin(
-        t.schema, t.schema, on="k", condition="2 * l.a < 2 * r.a + 5", left_order="a", right_order="a"
-    )
-    rows = 0
-    for b in t.to_batches(max_chunksize=100):
-        rows += sum(x.num_rows for x in op.push("left", b))
-        rows += sum(x.num_rows for x in op.push("right", b))
-    assert rows == n
-    assert op.metrics.right_rows_retired >= n - 110
-
-
 def test_bytes_are_given_back() -> None:
     """The memory of retired rows is counted out again, wide payload included."""
     n = 20_000

@@ -10,8 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from join import duck
+from join.fed import in_turn
 from join.indexes import runs_at_once
-from join.tables import Ids, ids
+from join.tables import Ids
 from oracle import HOWS
 
 import ivjoin
@@ -57,17 +58,10 @@ def wanted(left: pa.Table, right: pa.Table, condition: str, how: str) -> Ids:
 
 def joined(left: pa.Table, right: pa.Table, condition: str, how: str, size: int, **options: Any) -> Ids:
     options = {"left_order": "t", "right_order": "t", "batch_size": 37} | options
-    restored = options.pop("restored", False)
+    restores = options.pop("restores", False)
     text = condition.replace("1.0::DOUBLE", "1D")
     op = SymmetricHashJoin(left.schema, right.schema, on="k", condition=text, how=how, **options)
-    out = Ids()
-    for at in range(0, max(len(left), len(right)), size):
-        for side, t in (("left", left), ("right", right)):
-            for batch in t.slice(at, size).combine_chunks().to_batches():
-                out += ids(op.push(side, batch), how)
-        if restored:
-            op = SymmetricHashJoin.restore(op.snapshot())
-    return out + ids(op.finish(), how)
+    return in_turn(op, (left, right), how, size, restores)[0]
 
 
 def never(*_: Any) -> None:
@@ -93,7 +87,7 @@ def test_with_snapshots_and_either_index(condition: str, runs: bool) -> None:
     left, right = rows(rng, 45), rows(rng, 45)
     with runs_at_once(3) if runs else nullcontext():
         for how in rng.sample(HOWS, 4):
-            assert joined(left, right, condition, how, 20, restored=not runs) == wanted(left, right, condition, how)
+            assert joined(left, right, condition, how, 20, restores=not runs) == wanted(left, right, condition, how)
 
 
 @pytest.mark.slow

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import nullcontext
+from typing import Any
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
 from join import duck
+from join.fed import in_turn
 from join.indexes import runs_at_once
+from join.tables import Ids, ids
 
 import ivjoin
 from ivjoin.operator.match import pairs
@@ -26,33 +29,21 @@ NEAR = ["l.x BETWEEN r.x - 0.3 AND r.x + 0.3", "r.x >= l.x - l.w AND r.x <= l.x 
 def sides(rng: np.random.Generator, n: int) -> tuple[pa.Table, pa.Table]:
     def side() -> dict[str, np.ndarray]:
         x = np.round(rng.uniform(-3, 3, n), 1)
-        return {"k": rng.integers(0, 3, n), "t": np.arange(n) // 4, "x": x, "y": rng.integers(0, 50, n)}
+        i = np.arange(n)
+        return {"id": i, "k": rng.integers(0, 3, n), "t": i // 4, "x": x, "y": rng.integers(0, 50, n)}
 
     return pa.table({**side(), "w": rng.integers(0, 5, n) / 4}), pa.table(side())
 
 
-def joined(left: pa.Table, right: pa.Table, condition: str, how: str, size: int) -> tuple[Counter, object]:
+def joined(left: pa.Table, right: pa.Table, condition: str, how: str, size: int) -> tuple[Ids, Any]:
     op = ivjoin.SymmetricHashJoin(
         left.schema, right.schema, on="k", condition=condition, left_order="t", right_order="t", how=how, batch_size=37
     )
-    got = []
-    for at in range(0, len(left), size):
-        got += op.push("left", left.slice(at, size).combine_chunks().to_batches()[0])
-        got += op.push("right", right.slice(at, size).combine_chunks().to_batches()[0])
-    got += op.finish()
-    rows = Counter(tuple(row.values()) for batch in got for row in batch.to_pylist())
-    return rows, op
+    return in_turn(op, (left, right), how, size)
 
 
-def wanted(left: pa.Table, right: pa.Table, condition: str, how: str) -> Counter:
-    rows: Counter = Counter()
-    mine, theirs = left.to_pylist(), right.to_pylist()
-    for i, j in duck.pairs(left, right, how, f"l.k = r.k AND {condition}"):
-        a = dict.fromkeys(left.schema.names) if i is None else mine[i]
-        b = dict.fromkeys(right.schema.names) if j is None else theirs[j]
-        key = b["k"] if i is None else a["k"]
-        rows[key, *list(a.values())[1:], *list(b.values())[1:]] += 1
-    return rows
+def wanted(left: pa.Table, right: pa.Table, condition: str, how: str) -> Ids:
+    return Counter(duck.pairs(left, right, how, f"l.k = r.k AND {condition}"))
 
 
 def make_impatient(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,7 +82,7 @@ def test_store_changes_to_the_axis_with_fewest_candidates(
     left, right = sides(np.random.default_rng(5), 2000)
     condition = f"l.t BETWEEN r.t - 200 AND r.t + 200 AND {near}"
     got, op = joined(left, right, condition, "full", 100)
-    for store in op._core.stores:  # type: ignore[attr-defined]
+    for store in op._core.stores:
         assert store.runs is not None
         assert (store.runs.axis, store.runs.second) in axes
     assert got == wanted(left, right, condition, "full")
@@ -114,7 +105,7 @@ def test_no_turn_where_no_axis_is_better(monkeypatch: pytest.MonkeyPatch) -> Non
     got, op = joined(left, right, condition, "inner", 100)
     assert asked
     assert set(asked) == {0}
-    assert all(store.runs is None for store in op._core.stores)  # type: ignore[attr-defined]
+    assert all(store.runs is None for store in op._core.stores)
     assert got == wanted(left, right, condition, "inner")
 
 
@@ -124,15 +115,14 @@ def test_a_restored_operator_searches_as_the_one_before_it() -> None:
     op = ivjoin.SymmetricHashJoin(
         left.schema, right.schema, on="k", condition=condition, left_order="t", right_order="t"
     )
-    rows: Counter = Counter()
+    rows: Ids = Counter()
     led = []
     for half in (slice(0, 200), slice(200, 400)):
         # The second half may not draw for itself: what it searches by is in the snapshot.
         with runs_at_once(4) if half.start == 0 else nullcontext():
             for at in range(half.start, half.stop, 20):
                 for side, table in (("left", left), ("right", right)):
-                    for batch in op.push(side, table.slice(at, 20).combine_chunks().to_batches()[0]):
-                        rows.update(tuple(row.values()) for row in batch.to_pylist())
+                    rows += ids(op.push(side, table.slice(at, 20).combine_chunks().to_batches()[0]), "inner")
         led.append([store.led() for store in op._core.stores])
         op = ivjoin.SymmetricHashJoin.restore(op.snapshot())
         led.append([store.led() for store in op._core.stores])

@@ -1,4 +1,4 @@
-"""Both sides of a join, pushed in random pieces and turns."""
+"""Both sides of a join, pushed in pieces: in random turns, or one after the other."""
 
 from __future__ import annotations
 
@@ -32,5 +32,19 @@ def fed(
         if then is not None:
             got += ids(then(op, p, at[p]), how)
         if rng.random() < restores:
+            op = SymmetricHashJoin.restore(op.snapshot())
+    return got + ids(op.finish(), how), op
+
+
+def in_turn(
+    op: SymmetricHashJoin, tables: Sequence[pa.Table], how: str, size: int, restores: bool = False
+) -> tuple[Ids, SymmetricHashJoin]:
+    """Push so many rows of each side in turn; return the same as ``fed``."""
+    got = Ids()
+    for at in range(0, max(t.num_rows for t in tables), size):
+        for side, table in zip(SIDES, tables, strict=True):
+            for piece in table.slice(at, size).combine_chunks().to_batches():
+                got += ids(op.push(side, piece), how)
+        if restores:
             op = SymmetricHashJoin.restore(op.snapshot())
     return got + ids(op.finish(), how), op
