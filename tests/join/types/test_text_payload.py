@@ -89,15 +89,6 @@ def both(patch: pytest.MonkeyPatch, left: Any, right: Any, **options: Any) -> li
 ORDERS = {"left_order": Order("t", slack=9), "right_order": Order("t", slack=9)}
 
 
-@pytest.mark.one_in(3)
-@pytest.mark.nojit
-@pytest.mark.parametrize("how", HOWS)
-@pytest.mark.parametrize("batch_size", [1, 7, 65536])
-def test_small_joins_of_every_type(how: str, batch_size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    left, right = (pieces(table(s, 45), s, 9) for s in (1, 2))
-    assert both(monkeypatch, left, right, on="k", condition=BAND, how=how, batch_size=batch_size, **ORDERS)
-
-
 @pytest.mark.one_in(23)
 @pytest.mark.parametrize("how", HOWS)
 @pytest.mark.parametrize("seed", range(4))
@@ -117,31 +108,6 @@ def test_random_joins(how: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> N
     assert both(monkeypatch, left, right, **options)
 
 
-@pytest.mark.nojit
-@pytest.mark.parametrize("how", ["full", "left_semi", "right_anti"])
-def test_text_that_the_condition_reads(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    left, right = (pieces(table(s, 60), s, 20) for s in (3, 4))
-    condition = f"{BAND} AND l.s < r.s"
-    assert both(monkeypatch, left, right, on="k", condition=condition, how=how, **ORDERS)
-
-
-@pytest.mark.one_in(2)
-@pytest.mark.parametrize("how", ["full", "right", "inner"])
-@pytest.mark.parametrize("key", ["s", "b", "w"])
-def test_text_that_is_the_key(key: str, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    left, right = (pieces(table(s, 80, longest=3), s, 20) for s in (5, 6))
-    assert both(monkeypatch, left, right, on=key, condition=BAND, how=how, **ORDERS)
-
-
-@pytest.mark.parametrize("how", ["full", "left_semi"])
-def test_next_to_columns_that_arrow_stores(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def with_list(b: pa.RecordBatch) -> pa.RecordBatch:
-        return b.append_column("l", pa.array([[i % 9] * (i % 3) for i in range(b.num_rows)], pa.list_(pa.int8())))
-
-    left, right = (pieces(with_list(table(s, 300)), s, 40) for s in (7, 8))
-    assert both(monkeypatch, left, right, on="k", condition=BAND, how=how, mixes=False, **ORDERS)
-
-
 @pytest.mark.parametrize("fixed", [0, 1])
 @pytest.mark.parametrize("how", ["full", "left_semi", "left_anti"])
 def test_text_on_one_side(fixed: int, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,14 +121,6 @@ def test_text_on_one_side(fixed: int, how: str, monkeypatch: pytest.MonkeyPatch)
         both(monkeypatch, left, right, on="k", condition=condition, how=how, mixes=False, **ORDERS)
         return
     assert both(monkeypatch, left, right, on="k", condition=BAND, how=how, **ORDERS)
-
-
-@pytest.mark.nojit
-@pytest.mark.parametrize("values", [["", "", ""], [None, None, None], [None, "", "a"]])
-def test_short_text(values: list[str | None], monkeypatch: pytest.MonkeyPatch) -> None:
-    batch = pa.record_batch({"k": [0, 1, 2], "s": pa.array(values, pa.string()), "b": pa.array([None] * 3, pa.bool_())})
-    got = both(monkeypatch, [batch], [batch], on="k")
-    assert got == [(i, v, None, v, None) for i, v in enumerate(values)]
 
 
 def test_a_large_batch_comes_in_large_batches(monkeypatch: pytest.MonkeyPatch) -> None:
