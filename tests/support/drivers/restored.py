@@ -78,7 +78,7 @@ def rows(draw: random.Random, n: int, order: Order, floats: bool = False) -> lis
         odd = (math.nan, math.inf, -math.inf, -0.0, 1e300, -1e300)
         times = [draw.choice(odd) if draw.random() < 0.1 else t + draw.choice((0.0, 0.5)) for t in times]
     sign = -1 if order.descending else 1
-    late = 0 if floats else order.slack or 0
+    late: Any = 0 if floats else order.slack or 0
     times.sort(key=lambda t: (sign * (t != t), 0 if t != t else sign * t + draw.randint(0, late)))
     out: list[dict[str, Any]] = []
     for i, t in enumerate(times):
@@ -108,7 +108,7 @@ def asked(draw: random.Random, order: Order, floats: bool) -> dict[str, Any]:
         options["how"] = draw.choice(("inner", "left"))
         options["pick"] = ivjoin.Pick([draw.choice("ttw"), "id"], draw.choice(("last", "first")))
     elif kind == "pick":
-        by = draw.choice(("abs(l.t - r.t)", "r.t", "r.v", "r.s", "r.w", "r.w"))
+        by: Any = draw.choice(("abs(l.t - r.t)", "r.t", "r.v", "r.s", "r.w", "r.w"))
         ties: Literal["any", "all"] = draw.choice(("any", "all"))
         options["how"] = draw.choice(("inner", "left", "right", "full"))
         by = [by, "r.id"] if ties == "any" else by
@@ -150,8 +150,8 @@ def _bag(batches: Any) -> Counter[str]:
 
 def to_files(op: Op) -> None:
     """Let all columns of a pick or an aggregate lie in files, as a full memory does."""
-    core: Any = op._core if isinstance(op, SymmetricHashJoin) else None
-    if isinstance(core, LookupCore) and core.limits is not None and core.limits.budget.when_full == "spill":
+    core: Any = op._core if isinstance(op, SymmetricHashJoin) and isinstance(op._core, LookupCore) else None
+    if core is not None and core.limits is not None and core.limits.budget.when_full == "spill":
         core.spill(core.limits._files(core), 0)
 
 
@@ -247,7 +247,7 @@ def check(seed: int, did: Counter[str] | None = None) -> None:
             return
     assert stopped == whole, f"seed {seed}: {arguments}: lost {whole - stopped}, new {stopped - whole}"
     if not many:
-        join = ivjoin.window_join if "aggregate" in arguments else ivjoin.band_join
+        join: Callable[..., Any] = ivjoin.window_join if "aggregate" in arguments else ivjoin.band_join
         more: dict[str, Any] = {} if {"pick", "aggregate"} & arguments.keys() else {"sort": "never"}
         table = join(
             *(pa.table(data[n].columns, schema=schema) for n in names), **more,
