@@ -28,8 +28,8 @@ from ivjoin.functions.records.direction import Direction
 from ivjoin.functions.records.record import NOT_LINEAR, Absent, Call, Meaning, Operator, call
 from ivjoin.functions.records.writing import Arg, called, written_call
 from ivjoin.functions.rules.domain import Dom
-from ivjoin.functions.rules.rule import Maker, Pair, Place, Rule, of_unary, strict_binary
-from ivjoin.functions.rules.rules_time import clock, month_number, stepwise
+from ivjoin.functions.rules.rule import Maker, Pair, Place, Rule, of_unary, stepwise, strict_binary
+from ivjoin.functions.rules.rules_time import clock, month_number
 from ivjoin.functions.rules.zones import clock_of
 from ivjoin.interval.machine.bisection import preimage
 from ivjoin.interval.machine.calendar import year_month_day

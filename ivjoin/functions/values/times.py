@@ -19,7 +19,7 @@ from ivjoin.functions.records.record import Absent, Build, Call, Meaning, Operat
 from ivjoin.functions.records.writing import ADD, ATOM, Arg, Node, Written, called, infix, written_call
 from ivjoin.functions.rules import rules_time
 from ivjoin.functions.rules.rule import same
-from ivjoin.functions.rules.rules_integer import linear
+from ivjoin.functions.rules.rules_integer import arithmetic
 
 __all__ = ["OPERATORS", "SPELLINGS", "extracted"]
 
@@ -119,7 +119,7 @@ def _with_unit(make: Callable[[str, Node, str], Node], what: str) -> Build:
 
 OPERATORS = (
     Operator(
-        "add_days", {"time": Meaning(ops_time.add_days, lambda p: linear(p, 1))},
+        "add_days", {"time": Meaning(ops_time.add_days, arithmetic("add"))},
         ("date_add(l.d, r.n)", "l.d + INTERVAL 3 DAYS", "l.d - INTERVAL 3 DAYS"),
         _moved("DAY", "date_add"), direction.add, forms.ADD,
         calls=(call("date_add dateadd", 2, 2, lambda a, z: chrono.add_days(a[0], a[1], z)),), sympy=_NO_TIME,
@@ -131,7 +131,7 @@ OPERATORS = (
         calls=(call("add_months", 2, 2, lambda a, z: chrono.add_months(a[0], a[1], z)),), sympy=_NO_TIME,
     ),
     Operator(
-        "date_diff", {"time": Meaning(ops_time.date_diff, lambda p: linear(p, -1))}, ("datediff(l.d, r.e)",),
+        "date_diff", {"time": Meaning(ops_time.date_diff, arithmetic("sub"))}, ("datediff(l.d, r.e)",),
         infix("-", ADD), direction.sub, forms.ADD,
         calls=(call("datediff date_diff", 2, 2, lambda a, z: build.days_apart(a[0], a[1], z)),), sympy=_NO_TIME,
     ),

@@ -119,6 +119,8 @@ def _decimal(name: str, s: Type, u: Type) -> Binary:
     result, scale = decimal_result(name, s, u), max(s.scale, u.scale)
     j, k = 10 ** (scale - s.scale), 10 ** (scale - u.scale)
     if name in ("add", "sub"):
+        if s.scale == u.scale == result.scale:
+            return _linear(result, 1 if name == "add" else -1)
         return _decimal_sum(result, 1 if name == "add" else -1, j, k, 10 ** (scale - result.scale))
     if name == "mul":
         unit = 10 ** (s.scale + u.scale - result.scale)
