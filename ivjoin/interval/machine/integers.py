@@ -10,12 +10,11 @@ Division truncates, ``mod`` has the sign of the dividend, and ``pmod`` is not ne
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import isqrt
 from typing import Any
 
 from ivjoin.interval.machine.bisection import last_true
-from ivjoin.interval.machine.pairs import EMPTY, Pair, abs_, abs_rev, by_sign, hull, meet, neg
+from ivjoin.interval.machine.pairs import EMPTY, Pair, abs_, abs_rev, by_sign, hull, meet, neg, shaved
 
 __all__ = [
     "EMPTY", "abs_", "abs_rev", "div", "div_rev_dividend", "div_rev_divisor", "floor_root", "hull", "meet", "mod",
@@ -221,17 +220,7 @@ def _moduli(z: Pair, a: Pair, b: Pair) -> Pair:
     if meet(a, z) == EMPTY:
         # No dividend is its own remainder, so it contains the divisor at least once in addition to the remainder.
         hi = min(hi, max(-a[0], a[1]) - (least - 1))
-    return _tried(lo, hi, lambda k: meet(mod(a, (k, k)), z) != EMPTY)
-
-
-def _tried(lo: int, hi: int, reached: Callable[[int], bool]) -> Pair:
-    """Return a pair without the divisors at its ends that a test refutes, a few in all."""
-    tries = _FEW
-    while lo <= hi and tries and not reached(lo):
-        lo, tries = lo + 1, tries - 1
-    while lo <= hi and tries and not reached(hi):
-        hi, tries = hi - 1, tries - 1
-    return (lo, hi) if lo <= hi else EMPTY
+    return shaved((lo, hi), lambda k: meet(mod(a, (k, k)), z) != EMPTY, _FEW)
 
 
 def _floor_remainders(a: Pair, bl: int, bh: int) -> Pair:
@@ -278,7 +267,7 @@ def pmod_rev_divisor(z: Pair, a: Pair, x: Pair) -> Pair:
     out = EMPTY
     if x[1] > 0 and z[1] >= 0:
         lo, hi = max(x[0], 1, z[0] + 1), min(x[1], _largest_modulus(z, a))
-        out = _tried(lo, hi, lambda k: meet(_floor_remainders(a, k, k), z) != EMPTY)
+        out = shaved((lo, hi), lambda k: meet(_floor_remainders(a, k, k), z) != EMPTY, _FEW)
     if x[0] < 0:
         out = hull(out, neg(_moduli(z, a, (max(-x[1], 1), -x[0]))))
     return out
