@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ivjoin.expr.kernels.calendar import DATE_UNITS, LOCAL_UNITS, trunc_width
+from ivjoin.expr.kernels.calendar import DATE_UNITS, UNIT_NANOS, trunc_width
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.types import DAY, MONTHS, TICKS_PER_SECOND
 from ivjoin.functions.rules.rule import (
@@ -193,20 +193,17 @@ def date_trunc(p: Place) -> Rule | None:
     width = trunc_width(unit, per, c.fixed)
     if width is not None:
         return same(p) if width <= 1 else bucketed(p, width)
-    if unit in LOCAL_UNITS:
-        seconds = LOCAL_UNITS[unit]
-
-        def trunc(local: int) -> int:
-            return local // seconds * seconds
-
-    elif unit in DATE_UNITS:
+    if unit in DATE_UNITS:
         first = first_day(unit)
 
         def trunc(local: int) -> int:
             return first(local // DAY) * DAY
 
     else:
-        return None
+        seconds = UNIT_NANOS[unit] // 10**9
+
+        def trunc(local: int) -> int:
+            return local // seconds * seconds
 
     def low(ticks: int) -> int:
         return c.instant_low(trunc(c.local_low(ticks // per))) * per

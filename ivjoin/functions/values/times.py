@@ -11,6 +11,7 @@ from ivjoin.expr import build
 from ivjoin.expr.build import chrono
 from ivjoin.expr.build.strings import constant_text
 from ivjoin.expr.kernels import times as ops_time
+from ivjoin.expr.kernels.calendar import TRUNC_UNITS
 from ivjoin.expr.literals import is_literal, literal
 from ivjoin.expr.words import string_text
 from ivjoin.functions.records import direction
@@ -137,7 +138,7 @@ OPERATORS = (
     ),
     Operator(
         "date_trunc", {"time": Meaning(ops_time.date_trunc, rules_time.date_trunc)},
-        tuple(f"date_trunc('{u}', l.t)" for u in chrono.TRUNC_UNITS),
+        tuple(f"date_trunc('{u}', l.t)" for u in TRUNC_UNITS),
         _date_trunc, direction.at_fixed_clock, _CUT,
         calls=(call("date_trunc", 2, 2, _with_unit(chrono.date_trunc, "the unit of date_trunc")),), sympy=_NO_TIME,
     ),
