@@ -22,7 +22,9 @@ from ivjoin.expr.nodes import Node, walk
 from ivjoin.expr.types import Type
 from ivjoin.functions.table import meaning_of, operator_of
 
-__all__ = ["Vector", "check_supported", "compiled", "constant", "evaluate", "first_error", "from_arrow_array", "no_column"]
+__all__ = [
+    "Vector", "check_supported", "compiled", "constant", "evaluate", "first_error", "from_arrow_array", "no_column",
+]  # fmt: skip
 
 Column = Callable[[str, str], Any]
 Program = Callable[[Column, int], list["Vector"]]

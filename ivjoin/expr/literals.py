@@ -32,8 +32,8 @@ from ivjoin.expr.types import (
 from ivjoin.interval.machine.domains import seconds_of
 
 __all__ = [
-    "CLOCK", "Params", "Value", "clock_of", "date_of", "decimal_text", "instant_of", "is_literal", "literal", "parse_moment",
-    "parse_timestamp", "physical", "seconds_of", "uuid_bytes", "uuid_text", "zone_named",
+    "CLOCK", "Params", "Value", "clock_of", "date_of", "decimal_text", "instant_of", "is_literal", "literal",
+    "parse_moment", "parse_timestamp", "physical", "seconds_of", "uuid_bytes", "uuid_text", "zone_named",
 ]  # fmt: skip
 
 Value: TypeAlias = bool | int | float | Decimal | str | bytes | dt.date | dt.time | dt.timedelta  # a datetime is a date

@@ -17,8 +17,8 @@ from ivjoin.interval.machine.operation import Binary, Unary, argument, argument_
 from ivjoin.interval.typed import operators
 
 __all__ = [
-    "Maker", "Pair", "Place", "Rule", "Step", "binary", "nothing", "of_binary", "of_unary", "same", "stepwise", "strict",
-    "strict_binary", "strict_unary", "unary", "with_nan",
+    "Maker", "Pair", "Place", "Rule", "Step", "binary", "nothing", "of_binary", "of_unary", "same", "stepwise",
+    "strict", "strict_binary", "strict_unary", "unary", "with_nan",
 ]  # fmt: skip
 
 Pair = tuple[Any, Any]

@@ -6,7 +6,17 @@ range, and inverted as unbounded integers.
 
 from __future__ import annotations
 
-from ivjoin.functions.rules.rule import Maker, Place, Rule, binary, of_binary, stepwise, strict_binary, strict_unary, unary
+from ivjoin.functions.rules.rule import (
+    Maker,
+    Place,
+    Rule,
+    binary,
+    of_binary,
+    stepwise,
+    strict_binary,
+    strict_unary,
+    unary,
+)
 from ivjoin.functions.rules.state import Case, Cases, State
 from ivjoin.interval.machine import integers as m
 from ivjoin.interval.machine.decimals import half_even, half_up

@@ -12,8 +12,8 @@ from ivjoin.interval.machine import integers as m
 from ivjoin.interval.machine.pairs import EMPTY, Pair, by_sign, hull, is_empty, meet, shaved
 
 __all__ = [
-    "divided", "half_even", "half_up", "product", "product_rev", "quotient", "quotient_rev1", "quotient_rev2", "rounded",
-    "shortened", "unrounded",
+    "divided", "half_even", "half_up", "product", "product_rev", "quotient", "quotient_rev1", "quotient_rev2",
+    "rounded", "shortened", "unrounded",
 ]  # fmt: skip
 
 _WORKING_DIGITS = 38
