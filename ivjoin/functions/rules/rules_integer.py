@@ -41,7 +41,7 @@ def _of_one(p: Place, name: str) -> Rule | None:
     """Return the rule of an operator whose two arguments are one node; None if the result is rounded."""
     scale, alone, limits = p.node.args[0].type.scale, Place(p.node, p.i, p.at[:1]), p.node.type.limits
     if name == "mul" and p.node.type.scale == 2 * scale:
-        return strict_unary(alone, m.sqr, m.sqr_rev, limits)
+        return unary("sqr")(alone)
     if name in ("add", "sub") and p.node.type.scale == scale:
         k = 2 if name == "add" else 0
         return strict_unary(alone, lambda x: (k * x[0], k * x[1]), lambda z, x: m.mul_rev(z, (k, k), x), limits)

@@ -17,9 +17,9 @@ from ivjoin.interval.machine.bisection import last_true
 from ivjoin.interval.machine.pairs import EMPTY, Pair, abs_, abs_rev, by_sign, hull, meet, neg, shaved
 
 __all__ = [
-    "EMPTY", "abs_", "abs_rev", "div", "div_rev_dividend", "div_rev_divisor", "floor_root", "hull", "meet", "mod",
+    "EMPTY", "abs_", "abs_rev", "div", "div_rev_dividend", "div_rev_divisor", "hull", "meet", "mod",
     "mod_rev_dividend", "mod_rev_divisor", "mul", "mul_rev", "pmod", "pmod_rev_dividend", "pmod_rev_divisor",
-    "roughly_signed", "sqr", "sqr_rev", "truncated",
+    "root_down", "roughly_signed", "truncated",
 ]  # fmt: skip
 
 
@@ -41,23 +41,11 @@ def mul_rev(z: Pair, b: Pair, x: Pair) -> Pair:
     return by_sign(b, 1, lambda bl, bh: _ratio(z, bl, bh), x=x)
 
 
-def sqr(a: Pair) -> Pair:
-    """Return ``a * a`` of one and the same value."""
-    lo, hi = abs_(a)
-    return lo * lo, hi * hi
-
-
-def sqr_rev(z: Pair, x: Pair) -> Pair:
-    """Return the members of ``x`` whose square is in ``z``."""
-    if z[1] < 0:
-        return EMPTY
-    root = 0 if z[0] <= 0 else isqrt(z[0] - 1) + 1
-    return abs_rev((root, isqrt(z[1])), x)
-
-
-def floor_root(n: int, k: int) -> int:
-    """Return the greatest int whose k-th power is not above ``n >= 0``."""
-    return isqrt(n) if k == 2 else last_true(lambda r: r**k <= n, 0, 1 << -(-n.bit_length() // k))
+def root_down(n: int, k: int) -> int:
+    """Return the greatest int whose k-th power, with the sign of the int, is not above ``n``."""
+    size = abs(n)
+    root = isqrt(size) if k == 2 else last_true(lambda r: r**k <= size, 0, 1 << -(-size.bit_length() // k))
+    return root if n >= 0 else -root - (root**k < size)
 
 
 # Division

@@ -218,19 +218,11 @@ def _power(k: int) -> tuple[Callable[[Pair], Pair], Callable[[Pair, Pair], Pair]
             x = m.abs_(x)
         return x[0] ** k, x[1] ** k
 
-    def root_down(c: int) -> int:
-        if c >= 0:
-            return m.floor_root(c, k)
-        r = m.floor_root(-c, k)
-        return -r if r**k == -c else -r - 1
-
     def back(z: Pair, x: Pair) -> Pair:
+        least, most = -m.root_down(-z[0], k), m.root_down(z[1], k)
         if k % 2:
-            return meet((-root_down(-z[0]), root_down(z[1])), x)
-        if z[1] < 0:
-            return EMPTY
-        least = -root_down(-z[0]) if z[0] > 0 else 0
-        return m.abs_rev((least, root_down(z[1])), x)
+            return meet((least, most), x)
+        return m.abs_rev((max(least, 0), most), x) if most >= 0 else EMPTY
 
     return up, back
 

@@ -11,6 +11,8 @@ import pytest
 
 from ivjoin.interval.machine import integers as m
 from ivjoin.interval.machine.bisection import first_true, last_true
+from ivjoin.interval.machine.types import Type
+from ivjoin.interval.typed.operators import unary
 
 Pair = tuple[int, int]
 SMALL = [(a, b) for a in range(-7, 8) for b in range(a, 8)]
@@ -26,11 +28,19 @@ def members(a: Pair) -> range:
 
 @pytest.mark.parametrize("z", SMALL)
 def test_squares_and_magnitudes(z: Pair) -> None:
+    square = unary("sqr", Type("int", 16))
     for x in SMALL:
         assert m.abs_rev(z, x) == hull([v for v in members(x) if z[0] <= abs(v) <= z[1]])
-        assert m.sqr_rev(z, x) == hull([v for v in members(x) if z[0] <= v * v <= z[1]])
+        assert square.back(z, x) == hull([v for v in members(x) if z[0] <= v * v <= z[1]])
         assert m.abs_(x) == hull([abs(v) for v in members(x)])
-        assert m.sqr(x) == (min(v * v for v in members(x)), max(v * v for v in members(x)))
+        assert square.forward(x) == (min(v * v for v in members(x)), max(v * v for v in members(x)))
+
+
+def test_roots() -> None:
+    for n in (*range(-70, 71), 10**30, -(10**30), 10**30 - 1):
+        for k in (1, 2, 3, 4, 5):
+            r = m.root_down(n, k)
+            assert r * abs(r) ** (k - 1) <= n < (r + 1) * abs(r + 1) ** (k - 1)
 
 
 def test_bounds_are_exact_beyond_doubles() -> None:
