@@ -13,7 +13,7 @@ from ivjoin.expr.form import Form, plain, size
 from ivjoin.expr.kernels.zones import is_fixed
 from ivjoin.expr.nodes import Node, is_met, make
 from ivjoin.expr.polynomial import Polynomial, plus, scaled, times
-from ivjoin.expr.types import INT32, TICKS_PER_SECOND
+from ivjoin.expr.types import INT32, TICKS_PER_SECOND, Type
 
 __all__ = [
     "ADD", "CAST", "FLOOR", "INTDIV", "MONTHS_APART", "MUL", "NEG", "ONE_OF", "SAME", "SINCE_EPOCH", "Linear",
@@ -44,14 +44,19 @@ def _sign(n: Node) -> int:
     return 1 if n.op in ("add", "add_days") else -1
 
 
+def _rounded(f: Form, t: Type) -> Form:
+    """Return a form that is rounded to the scale of a decimal type."""
+    half = Fraction(1, 2 * 10**t.scale)
+    return f.widened(half, half)
+
+
 def sum_form(n: Node, forms: list[Form]) -> Form | None:
     a, b = forms
     out = a.plus(b, _sign(n))
     t = n.type
     if t.kind == "decimal":
         if t.scale < max(x.type.scale for x in n.args):
-            half = Fraction(1, 2 * 10**t.scale)
-            return out.widened(half, half)
+            return _rounded(out, t)
         return out
     if t.kind in ("int", "months", "date"):
         return out
@@ -70,10 +75,6 @@ def sum_form(n: Node, forms: list[Form]) -> Form | None:
     return None
 
 
-def neg_form(n: Node, forms: list[Form]) -> Form:
-    return forms[0].scaled(-1)
-
-
 def mul_form(n: Node, forms: list[Form]) -> Form | None:
     a, b = forms
     if a.terms or a.lo != a.hi or a.lost:
@@ -82,8 +83,7 @@ def mul_form(n: Node, forms: list[Form]) -> Form | None:
         return None
     out = b.scaled(a.lo)
     if n.type.kind == "decimal" and n.type.scale < sum(x.type.scale for x in n.args):
-        half = Fraction(1, 2 * 10**n.type.scale)
-        return out.widened(half, half)
+        return _rounded(out, n.type)
     return out
 
 
@@ -102,8 +102,7 @@ def cast_form(n: Node, forms: list[Form]) -> Form | None:
         if source.kind == "decimal" and target.kind == "int" and source.scale:
             return f.widened(1, 1)
         if source.kind == "decimal" and target.kind == "decimal" and target.scale < source.scale:
-            half = Fraction(1, 2 * 10**target.scale)
-            return f.widened(half, half)
+            return _rounded(f, target)
         return f
     if source.kind == target.kind == "duration" or (
         source.kind == target.kind == "timestamp" and bool(source.tz) == bool(target.tz)
@@ -114,10 +113,6 @@ def cast_form(n: Node, forms: list[Form]) -> Form | None:
         out = f.scaled(plain(k))
         return out if k >= 1 else out.widened(1, 1)
     return None
-
-
-def same_form(n: Node, forms: list[Form]) -> Form:
-    return forms[0]
 
 
 def months_form(n: Node, forms: list[Form]) -> Form:
@@ -191,11 +186,11 @@ def _epoch_total(n: Node, args: list[Polynomial]) -> Polynomial | None:
 
 
 ADD = Linear(sum_form, _add_total)
-NEG = Linear(neg_form, lambda n, args: scaled(args[0], -1))
+NEG = Linear(lambda n, forms: forms[0].scaled(-1), lambda n, args: scaled(args[0], -1))
 MUL = Linear(mul_form, _mul_total)
 INTDIV = Linear(intdiv_form, None)
 CAST = Linear(cast_form, _cast_total)
-SAME = Linear(same_form, lambda n, args: args[0])
+SAME = Linear(lambda n, forms: forms[0], lambda n, args: args[0])
 MONTHS_APART = Linear(months_form, None)
 FLOOR = Linear(integral_form, lambda n, args: args[0] if n.args[0].type.kind == "int" else None)
 ONE_OF = Linear(None, lambda n, args: args[0] if len(set(n.args)) == 1 else None)

@@ -10,6 +10,7 @@ Division truncates, ``mod`` has the sign of the dividend, and ``pmod`` is not ne
 
 from __future__ import annotations
 
+from functools import reduce
 from math import isqrt
 from typing import Any
 
@@ -184,10 +185,7 @@ def mod_rev_dividend(z: Pair, b: Pair, x: Pair) -> Pair:
     m = abs_(b)
     bl, bh = max(m[0], 1), m[1]
     if bh - bl < _FEW:
-        out = EMPTY
-        for k in range(bl, bh + 1):
-            out = hull(out, _signed_dividends(z, k, x))
-        return out
+        return reduce(hull, (_signed_dividends(z, k, x) for k in range(bl, bh + 1)), EMPTY)
     return roughly_signed(z, bl, x)
 
 
@@ -231,10 +229,7 @@ def pmod_rev_dividend(z: Pair, b: Pair, x: Pair) -> Pair:
         if z[1] < 0:
             return EMPTY
         if bh - bl < _FEW:
-            out = EMPTY
-            for k in range(bl, bh + 1):
-                out = hull(out, _congruent(z, k, x))
-            return out
+            return reduce(hull, (_congruent(z, k, x) for k in range(bl, bh + 1)), EMPTY)
         if x[0] >= 0:
             return roughly_signed(z, bl, x)
         return x if z[0] < bh else EMPTY
