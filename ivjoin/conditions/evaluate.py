@@ -22,7 +22,9 @@ from ivjoin.expr.nodes import Node, walk
 from ivjoin.expr.types import Type
 from ivjoin.functions.table import meaning_of, operator_of
 
-__all__ = ["Vector", "check_supported", "compiled", "evaluate", "first_error", "from_arrow_array", "no_column"]
+__all__ = [
+    "Vector", "check_supported", "compiled", "constant", "evaluate", "first_error", "from_arrow_array", "no_column",
+]  # fmt: skip
 
 Column = Callable[[str, str], Any]
 Program = Callable[[Column, int], list["Vector"]]
@@ -60,6 +62,19 @@ def evaluate(roots: Sequence[Node], column: Column, n: int) -> list[Vector]:
         if "UTF8" not in str(e):
             raise
         raise _not_utf8(None) from e
+
+
+def constant(node: Node) -> tuple[bool, Any]:
+    """Return whether an expression without columns has an error, and its physical value; None for NULL and errors."""
+    (v,) = evaluate([node], no_column, 1)
+    return _first_row(v)
+
+
+def _first_row(v: Vector) -> tuple[bool, Any]:
+    errs = v.error is not None and bool(v.error[0])
+    if errs or (v.valid is not None and not v.valid[0]):
+        return errs, None
+    return errs, v.values[:1].tolist()[0] if isinstance(v.values, np.ndarray) else v.values[0]
 
 
 def _not_utf8(data: bytes | None) -> EvaluationError:
@@ -199,8 +214,7 @@ def first_error(root: Node, column: Column, row: int) -> str:
 
     def probe(node: Node) -> tuple[bool, Any]:
         (v,) = compiled([node])(here, 1)
-        errs = v.error is not None and bool(v.error[0])
-        return errs, None if errs or (v.valid is not None and not v.valid[0]) else v.values[0]
+        return _first_row(v)
 
     def shown(node: Node) -> str:
         scalar = here(*node.params)[0]

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from ivjoin.conditions.evaluate import evaluate
 from ivjoin.errors import SnapshotError, came
+from ivjoin.expr.kernels.cells import dtype_of
 from ivjoin.expr.literals import zone_named
 from ivjoin.expr.nodes import Node, walk
 from ivjoin.expr.types import INT64, Type, from_arrow, to_arrow
@@ -125,14 +126,10 @@ def _sample(t: pa.DataType) -> pa.Array:
 
 def _is_of(values: Sequence[Any], t: Type) -> bool:
     """Return whether evaluated values have the form that a type has in a :class:`ivjoin.conditions.evaluate.Vector`."""
+    if t.kind in ("opaque", "null", "decimal256", "string", "binary"):
+        return t.kind not in ("string", "binary") or not isinstance(values, np.ndarray)
     if not isinstance(values, np.ndarray):
-        return t.kind not in ("int", "float", "bool", "decimal") and not t.is_temporal
-    if t.kind in ("int", "float"):
-        return values.dtype == np.dtype(f"{'' if t.kind == 'float' or t.signed else 'u'}{t.kind}{t.bits}")
-    if t.kind == "bool":
-        return values.dtype == np.bool_
-    if t.kind in ("date", "months"):
-        return values.dtype == np.int32
-    if t.is_temporal or (t.kind == "decimal" and t.precision <= 18):
-        return values.dtype == np.int64
-    return t.kind not in ("string", "binary")
+        return False
+    if t.kind == "decimal":
+        return t.precision > 18 or values.dtype == np.int64
+    return values.dtype == dtype_of(t)

@@ -9,7 +9,7 @@ from math import floor
 
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.types import Type
-from ivjoin.interval.machine.integers import floor_root
+from ivjoin.interval.machine.integers import root_down
 
 __all__ = ["Form", "Number", "plain", "root_bound", "scale_of", "size"]
 
@@ -72,14 +72,10 @@ def plain(x: Number) -> Number:
 
 def root_bound(u: Fraction, n: int, whole: bool) -> Number | None:
     """Return a bound of ``a`` (of ``|a|`` for even n) for ``a**n <= u``; None if ``a`` does not exist."""
-    if whole:
-        top = floor(u)
-        if top >= 0:
-            return floor_root(top, n)
-        below = floor_root(-top, n)
-        return None if n % 2 == 0 else -below if below**n == -top else -below - 1
     if u < 0 and n % 2 == 0:
         return None
+    if whole:
+        return root_down(floor(u), n)
     scaled = abs(u.numerator) * u.denominator ** (n - 1)
-    root = floor_root(scaled, n)
+    root = root_down(scaled, n)
     return Fraction(root + 1 if u >= 0 else -root, u.denominator)

@@ -32,8 +32,8 @@ from ivjoin.expr.types import (
 from ivjoin.interval.machine.domains import seconds_of
 
 __all__ = [
-    "Params", "Value", "date_of", "decimal_text", "instant_of", "is_literal", "literal", "parse_moment",
-    "parse_timestamp", "physical", "seconds_of", "uuid_bytes", "uuid_text", "zone_named",
+    "CLOCK", "Params", "Value", "clock_of", "date_of", "decimal_text", "instant_of", "is_literal", "literal",
+    "parse_moment", "parse_timestamp", "physical", "seconds_of", "uuid_bytes", "uuid_text", "zone_named",
 ]  # fmt: skip
 
 Value: TypeAlias = bool | int | float | Decimal | str | bytes | dt.date | dt.time | dt.timedelta  # a datetime is a date
@@ -201,7 +201,7 @@ def zone_named(name: str) -> dt.tzinfo:
 _DATE = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?", re.ASCII)
 _CLOCK = r"(\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d{0,9})\d*)?)?)?"
 _STAMP = re.compile(rf"(\d{{4}})(?:-(\d{{1,2}})(?:-(\d{{1,2}})(?:[T ]{_CLOCK}\s*(\S+)?)?)?)?", re.ASCII)
-_TIME = re.compile(_CLOCK, re.ASCII)
+CLOCK = re.compile(r"(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?)?", re.ASCII)
 
 
 def parse_moment(text: str, t: Type, zone: str) -> Node | None:
@@ -265,14 +265,22 @@ def instant_of(local: dt.datetime, tz: dt.tzinfo) -> int:
 
 def _parse_time(text: str) -> Node | None:
     """Return the time-of-day literal of ``10:30`` or ``10:30:05.25``."""
-    m = _TIME.fullmatch(text.strip())
-    if m is None or m[2] is None or int(m[1]) > 23 or int(m[2]) > 59 or int(m[3] or 0) > 59:
+    m = CLOCK.fullmatch(text.strip())
+    clock = clock_of(*m.groups()) if m else None
+    if clock is None:
         return None
-    nanos = int((m[4] or "").ljust(9, "0"))
+    seconds, nanos = clock
     unit = "ns" if nanos % 1000 else "us"
     per = TICKS_PER_SECOND[unit]
-    seconds = int(m[1]) * 3600 + int(m[2]) * 60 + int(m[3] or 0)
     return literal(seconds * per + nanos * per // 10**9, Type("time", unit=unit))
+
+
+def clock_of(hour: str | None, minute: str | None, second: str | None, fraction: str | None) -> tuple[int, int] | None:
+    """Return seconds since midnight and nanoseconds; None if there is no such time."""
+    h, m, s = int(hour or 0), int(minute or 0), int(second or 0)
+    if h > 23 or m > 59 or s > 59:
+        return None
+    return h * 3600 + m * 60 + s, int((fraction or "")[:9].ljust(9, "0"))
 
 
 _UUID = re.compile(r"\{?([0-9a-f]{8})-?([0-9a-f]{4})-?([0-9a-f]{4})-?([0-9a-f]{4})-?([0-9a-f]{12})\}?", re.IGNORECASE)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ivjoin.conditions.evaluate import evaluate, no_column
+from ivjoin.conditions.evaluate import constant
 from ivjoin.errors import IvjoinError, OrderError, came
 from ivjoin.expr import build
 from ivjoin.expr.nodes import Node
@@ -152,10 +152,10 @@ def physical_ordinal(value: Any, t: Type, what: str, up: bool = True, unknown: s
         cast = build.cast(node, t)
     except IvjoinError as e:
         raise OrderError(f"{what} is {came(value)}; expected a value of type {t}") from e
-    made = evaluate([cast], no_column, 1)[0]
-    if (made.valid is not None and not made.valid[0]) or (made.error is not None and made.error[0]):
+    _, found = constant(cast)
+    if found is None:
         raise OrderError(f"{what} is {came(value)}; {_limits(t)}; {unknown}")
-    return ordinal_of(made.values[0].item() if hasattr(made.values[0], "item") else made.values[0], t)
+    return ordinal_of(found, t)
 
 
 def _limits(t: Type) -> str:

@@ -18,6 +18,7 @@ from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 
+from ivjoin.conditions.read import fluent
 from ivjoin.conditions.read.fluent import Expr
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.types import Type
@@ -203,18 +204,11 @@ def _plain_zone(value: datetime) -> bool:
 def _expression(root: Expr, parts: _Parts) -> list[Any]:
     """Return the operators of a fluent expression, arguments before their users, each one once."""
     out: list[Any] = []
-    stack = [(root, False)]
-    while stack:
-        e, ready = stack.pop()
-        if id(e) in parts.met:
-            continue
+    for e in fluent.parts(root):
         if type(e) is not Expr:
             raise _NoExactKey
-        if ready:
+        if id(e) not in parts.met:
             parts.met[id(e)] = len(parts.met)
             out.append((e._op, *[parts.met[id(a)] for a in e._args], _exact(e._params, parts)))
-        else:
-            stack.append((e, True))
-            stack.extend((a, False) for a in reversed(e._args))
     out.append(parts.met[id(root)])
     return out

@@ -8,7 +8,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from ivjoin.conditions.evaluate import check_supported, evaluate, no_column
+from ivjoin.conditions.evaluate import check_supported, constant
 from ivjoin.conditions.strictness import skips_nulls
 from ivjoin.errors import ConditionError, UnsupportedError
 from ivjoin.expr import build
@@ -230,15 +230,15 @@ def _stored_columns(plan: JoinPlan, s: int) -> list[int]:
     return sorted(wanted)
 
 
-def _constants(constant: Sequence[Node]) -> tuple[bool, bool]:
+def _constants(conjuncts: Sequence[Node]) -> tuple[bool, bool]:
     """Return whether a constant conjunct excludes every pair, and else whether one raises an error."""
     null = False
-    for node in constant:
-        v = evaluate([node], no_column, 1)[0]
-        if v.error is not None and v.error[0]:
+    for node in conjuncts:
+        errs, value = constant(node)
+        if errs:
             return False, True
-        if v.valid is not None and not v.valid[0]:
+        if value is None:
             null = True  # as for any NULL, the conjuncts to its right are still evaluated
-        elif not v.values[0]:
+        elif not value:
             return True, False
     return null, False

@@ -165,7 +165,7 @@ def contract(
 
 def _at_point(condition: Node, known: Mapping[Node, Dom]) -> bool | None:
     """Return whether the condition evaluates to TRUE at the one point of a box; None if the box is wider."""
-    from ivjoin.conditions.evaluate import evaluate, no_column
+    from ivjoin.conditions.evaluate import constant
 
     if not all(c in known for c in columns_of(condition)):
         return None
@@ -175,11 +175,9 @@ def _at_point(condition: Node, known: Mapping[Node, Dom]) -> bool | None:
             return None
         values[n] = literal(d.lo, n.type)
     try:
-        (v,) = evaluate([rewrite(condition, values.get)], no_column, 1)
+        return bool(constant(rewrite(condition, values.get))[1])
     except UnsupportedError:
         return None
-    erred = v.error is not None and bool(v.error[0])
-    return not erred and (v.valid is None or bool(v.valid[0])) and bool(v.values[0])
 
 
 def _entry(name: str, entry: Any) -> tuple[Type, Any, Any]:

@@ -17,12 +17,12 @@ from ivjoin.functions.rules.rule import Rule
 from ivjoin.functions.rules.state import Backward, Case, Cases, Forward, Infeasible, State, Structure, Taken
 from ivjoin.interval import truth
 from ivjoin.propagation.decided import openings
-from ivjoin.propagation.linear import Forms, Sum, arguments, equation, forms, remainders
+from ivjoin.propagation.linear import Forms, arguments, equation, forms, remainders
 from ivjoin.propagation.meeting import contradict
 from ivjoin.propagation.nonlinear import polynomial_equation
 from ivjoin.propagation.polynomial import normal_forms
 from ivjoin.propagation.rules import rule_of
-from ivjoin.propagation.sums import both
+from ivjoin.propagation.sums import Sum, both
 
 __all__ = ["Outcome", "Propagator"]
 

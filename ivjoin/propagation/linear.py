@@ -14,13 +14,12 @@ from typing import Any, NamedTuple
 
 from ivjoin.expr import ops
 from ivjoin.expr.nodes import NEGATED, Node, make
-from ivjoin.functions.records.linear import Sum, plus
 from ivjoin.functions.rules.state import State
-from ivjoin.functions.table import linear_of
 from ivjoin.propagation.decided import Opening
-from ivjoin.propagation.sums import Equation, comparison, joined, value
+from ivjoin.propagation.polynomial import Normal, normal_forms
+from ivjoin.propagation.sums import Equation, Sum, comparison, joined, plus, value
 
-__all__ = ["Forms", "Sum", "arguments", "equation", "forms", "remainders"]
+__all__ = ["Forms", "arguments", "equation", "forms", "remainders"]
 
 
 def arguments(nodes: Sequence[Node]) -> list[tuple[int, ...]]:
@@ -31,25 +30,12 @@ def arguments(nodes: Sequence[Node]) -> list[tuple[int, ...]]:
 
 def forms(nodes: Sequence[Node], at: Sequence[tuple[int, ...]]) -> list[Sum | None]:
     """Return the form of each node in topological order; None for a node that is not a whole number."""
-    out: list[Sum | None] = []
-    for i, n in enumerate(nodes):
-        out.append(_form(i, n, [out[j] for j in at[i]]) if n.type.is_discrete else None)
-    return out
+    return [None if f is None else _sum_of(f) for f in normal_forms(nodes, at, 1)]
 
 
-def _form(i: int, n: Node, args: list[Sum | None]) -> Sum | None:
-    """Return the form of a node from the forms of its arguments; an atom if the node is not linear in them."""
-    if n.op == "literal":
-        return None if n.params[0] is None else Sum({}, n.params[0], False)
-    found = _opened(n, args)
-    return Sum({i: 1}, 0, False) if found is None else found
-
-
-def _opened(n: Node, args: list[Sum | None]) -> Sum | None:
-    if not args or any(a is None for a in args):
-        return None
-    rule = linear_of(n)
-    return None if rule is None or rule.total is None else rule.total(n, args)  # type: ignore[arg-type]
+def _sum_of(f: Normal) -> Sum:
+    terms = {m[0]: c for m, c in f.terms.items() if m}
+    return Sum(terms, f.terms.get((), 0), any(k > 1 for k in f.uses.values()))
 
 
 def remainders(nodes: Sequence[Node], known: Sequence[Sum | None]) -> dict[int, tuple[int, int, Node]]:

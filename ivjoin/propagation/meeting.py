@@ -11,7 +11,7 @@ from math import gcd
 
 from ivjoin.expr import ops
 from ivjoin.expr.nodes import NEGATED, Node
-from ivjoin.functions.records.linear import Sum, plus
+from ivjoin.propagation.sums import Sum, plus
 
 __all__ = ["contradict"]
 

@@ -24,7 +24,7 @@ from ivjoin.functions.rules.domain import NAN, NULL
 from ivjoin.functions.rules.state import Infeasible, State
 from ivjoin.interval import truth
 from ivjoin.interval.machine import floats
-from ivjoin.interval.machine.integers import floor_root, mul_rev
+from ivjoin.interval.machine.integers import mul_rev, root_down
 from ivjoin.interval.machine.pairs import hull, meet
 from ivjoin.propagation.polynomial import SLOP, Normal, error_of, power, range_of, ready, uses_of
 from ivjoin.propagation.sums import Equation
@@ -284,11 +284,7 @@ def _hull_within(d: Any, first: Pair, second: Pair) -> Pair:
 def _cut_root(v: Any, k: int, whole: bool, up: bool) -> Any:
     """Return the least integer with a k-th power >= v (up), or the greatest with one <= v; rounded outward."""
     if whole:
-        n = floor_root(abs(v), k)
-        exact = n**k == abs(v)
-        if v >= 0:
-            return n + (up and not exact)
-        return -n - (not up and not exact)
+        return -root_down(-v, k) if up else root_down(v, k)
     y = abs(v) ** (1 / k)
     y = nextafter(y + y * SLOP * 8, inf) if (v >= 0) != up else max(0.0, nextafter(y - y * SLOP * 8, -inf))
     return y if v >= 0 else -y

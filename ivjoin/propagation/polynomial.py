@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 from ivjoin.expr import ops
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.polynomial import Polynomial, plus, scaled, times
-from ivjoin.functions.records.linear import cast_factor, is_exact_product, is_exact_sum
 from ivjoin.functions.rules.domain import NAN
+from ivjoin.functions.table import linear_of
 
 __all__ = ["SLOP", "Normal", "Step", "Terms", "error_of", "normal_forms", "power", "range_of", "ready", "uses_of"]
 
@@ -61,26 +61,32 @@ def uses_of(args: Iterable[Normal]) -> dict[int, int]:
     return out
 
 
-def normal_forms(nodes: Sequence[Node], at: Sequence[tuple[int, ...]]) -> list[Normal | None]:
-    """Return the polynomial of each node in topological order; None for a node that is not a number."""
+def normal_forms(
+    nodes: Sequence[Node], at: Sequence[tuple[int, ...]], degree: int = _MOST_FACTORS
+) -> list[Normal | None]:
+    """Return the polynomial of each node in topological order; None for a node that is not a number.
+
+    ``degree`` is the most factors of a term. Of degree 1 are the linear forms of whole numbers, with any number of
+    terms.
+    """
     out: list[Normal | None] = []
     for i, n in enumerate(nodes):
-        if n.op == "literal":
+        if not (n.type.is_discrete or (n.type.kind == "float" and degree > 1)):
+            out.append(None)
+        elif n.op == "literal":
             out.append(_of_literal(n))
-        elif n.type.is_discrete or n.type.kind == "float":
+        else:
             args = [out[j] for j in at[i]]
             found = None if not args or any(a is None for a in args) else _of(n, i, at[i], args)  # type: ignore[arg-type]
-            if found is not None and not _is_small(found.terms):
+            if found is not None and not _is_small(found.terms, degree):
                 found = None
             out.append(Normal({(i,): 1}, (), {i: 1}) if found is None else found)
-        else:
-            out.append(None)
     return out
 
 
 def _of_literal(n: Node) -> Normal | None:
     v = n.params[0]
-    if v is None or not (n.type.is_discrete or n.type.kind == "float"):
+    if v is None:
         return None
     if n.type.kind == "float":
         if not isfinite(v):
@@ -89,8 +95,8 @@ def _of_literal(n: Node) -> Normal | None:
     return Normal({(): v} if v else {}, (), {})
 
 
-def _is_small(p: Polynomial) -> bool:
-    return len(p) <= _MOST_TERMS and all(len(m) <= _MOST_FACTORS for m in p)
+def _is_small(p: Polynomial, degree: int) -> bool:
+    return (degree == 1 or len(p) <= _MOST_TERMS) and all(len(m) <= degree for m in p)
 
 
 def _of(n: Node, i: int, at: tuple[int, ...], args: list[Normal]) -> Normal | None:
@@ -102,26 +108,9 @@ def _of(n: Node, i: int, at: tuple[int, ...], args: list[Normal]) -> Normal | No
             return None
         steps = dict.fromkeys(s for a in args for s in a.steps)
         return Normal(made[0], (*steps, made[1]), uses)
-    found = _of_whole(n, args)
+    rule = linear_of(n)
+    found = None if rule is None or rule.total is None else rule.total(n, [a.terms for a in args])
     return None if found is None else Normal(found, (), uses)
-
-
-def _of_whole(n: Node, args: list[Normal]) -> Polynomial | None:
-    op, a = n.op, args[0].terms
-    if not all(x.type.is_discrete for x in n.args):
-        return None
-    if op in (ops.ADD, ops.SUB) and is_exact_sum(n):
-        return plus(a, args[1].terms, 1 if op == ops.ADD else -1)
-    if op == ops.NEG:
-        return scaled(a, -1)
-    if op == ops.MUL and is_exact_product(n):
-        return times(a, args[1].terms)
-    if op == ops.CAST:
-        factor = cast_factor(n)
-        return None if factor is None else scaled(a, factor)
-    if op in (ops.LEAST, ops.GREATEST, ops.COALESCE) and len(set(n.args)) == 1:
-        return a
-    return None
 
 
 def _of_float(n: Node, i: int, at: tuple[int, ...], args: list[Normal]) -> tuple[Polynomial, Step] | None:

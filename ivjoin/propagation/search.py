@@ -11,7 +11,7 @@ from heapq import heappop, heappush
 from typing import Any
 
 from ivjoin.expr.nodes import Node
-from ivjoin.functions.rules.domain import Dom, state_of
+from ivjoin.functions.rules.domain import Dom
 from ivjoin.functions.rules.state import Infeasible, State
 from ivjoin.interval import truth
 from ivjoin.propagation.dag import Outcome, Propagator
@@ -33,7 +33,7 @@ def narrowed(
     except Infeasible:
         return Outcome.INFEASIBLE, {n: Dom.empty(n.type) for n in want}
     doms = {n: Dom(n.type, s.D[p.index[n]]) for n in want}
-    same = all(state_of(doms[n]) == state_of(known[n]) for n in want)
+    same = all(doms[n] == known[n] for n in want)
     return Outcome.UNCHANGED if same else Outcome.CONTRACTED, doms
 
 

@@ -7,15 +7,35 @@ from typing import Any, NamedTuple
 
 from ivjoin.expr import ops
 from ivjoin.expr.nodes import NEGATED
-from ivjoin.functions.records.linear import Sum
 from ivjoin.functions.rules.domain import NULL, met
 from ivjoin.functions.rules.rule import Rule
 from ivjoin.functions.rules.state import Backward, Forward, Infeasible, State
 from ivjoin.interval import truth
 
-__all__ = ["Equation", "both", "comparison", "joined", "value"]
+__all__ = ["Equation", "Sum", "both", "comparison", "joined", "plus", "value"]
 
 T, F, N = truth.TRUE, truth.FALSE, truth.NULL
+
+
+class Sum(NamedTuple):
+    """``constant + sum of terms``; ``repeats`` if an atom occurs more than once."""
+
+    terms: dict[int, int]
+    constant: int
+    repeats: bool
+
+
+def plus(a: Sum, b: Sum, sign: int) -> Sum:
+    terms, repeats = dict(a.terms), a.repeats or b.repeats
+    for x, c in b.terms.items():
+        if x in terms:
+            repeats = True
+            c = terms.pop(x) + sign * c
+            if c:
+                terms[x] = c
+        else:
+            terms[x] = sign * c
+    return Sum(terms, a.constant + sign * b.constant, repeats)
 
 
 class Equation(NamedTuple):

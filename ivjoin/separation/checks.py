@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
-from ivjoin.conditions.evaluate import evaluate, no_column
+from ivjoin.conditions.evaluate import constant
 from ivjoin.conditions.strictness import may_err
 from ivjoin.expr import build, ops
 from ivjoin.expr.nodes import COMPARISONS, FLIPPED, NEGATED, Node, make, walk
@@ -316,10 +316,8 @@ def _constant(e: Node) -> object:
     """Return the value of a constant, None for NULL; ``_UNKNOWN`` if it raises an error or has no ordinal."""
     if e.op == "literal":
         return e.params[0]
-    (v,) = evaluate([e], no_column, 1)
-    if (v.error is not None and v.error[0]) or not has_ordinal(e.type):
-        return _UNKNOWN
-    return None if v.valid is not None and not v.valid[0] else v.values[0].item()
+    errs, value = constant(e)
+    return value if not errs and has_ordinal(e.type) else _UNKNOWN
 
 
 def _flat(e: Node) -> list[Node]:

@@ -41,10 +41,9 @@ class Overflow:
 
 def constant_errs(forms: Forms, c: Node) -> bool:
     """Return whether a constant part of ``c`` raises an error, so that ``c`` is never TRUE."""
-    from ivjoin.conditions.evaluate import evaluate, no_column
+    from ivjoin.conditions.evaluate import constant
 
-    parts = [n for n in walk(c) if n.op != "literal" and forms.sides(n) == 0]
-    return any(v.error is not None and v.error[0] for v in (evaluate(parts, no_column, 1) if parts else ()))
+    return any(constant(n)[0] for n in walk(c) if n.op != "literal" and forms.sides(n) == 0)
 
 
 def overflows(

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ivjoin.conditions.read.fluent import Expr
+from ivjoin.conditions.read.fluent import Expr, parts
 from ivjoin.conditions.read.sqlliterals import number
 from ivjoin.errors import IvjoinError
 from ivjoin.expr.build.chrono import interval_text
@@ -142,17 +142,9 @@ def _constant(m: re.Match[str], kind: str, sign: int, params: Mapping[str, Any])
 def _of_expression(root: Expr) -> Shape | None:
     constants: list[Node] = []
     done: dict[int, Expr] = {}
-    stack = [(root, False)]
-    while stack:
-        e, ready = stack.pop()
-        if id(e) in done:
-            continue
+    for e in parts(root):
         if type(e) is not Expr:
             return None
-        if not ready:
-            stack.append((e, True))
-            stack.extend((a, False) for a in reversed(e._args))
-            continue
         args = [done[id(a)] for a in e._args]
         for i in _OPERANDS.get(e._op, ()):
             if args[i]._op == "literal" and args[i]._params[0] is not None:

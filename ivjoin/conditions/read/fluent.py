@@ -7,7 +7,7 @@ null is null. ``&``, ``|`` and ``~`` are AND, OR and NOT.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ivjoin.errors import ConditionError, came
@@ -17,7 +17,7 @@ from ivjoin.expr.scope import Scope
 if TYPE_CHECKING:
     from ivjoin.expr.literals import Value
 
-__all__ = ["Expr", "When", "column", "function", "left", "lit", "right", "when"]
+__all__ = ["Expr", "When", "column", "function", "left", "lit", "parts", "right", "when"]
 
 
 class Expr:
@@ -38,16 +38,8 @@ class Expr:
 
         zone_named(timezone)
         done: dict[int, Node] = {}
-        stack: list[tuple[Expr, bool]] = [(self, False)]
-        while stack:
-            e, ready = stack.pop()
-            if id(e) in done:
-                continue
-            if ready:
-                done[id(e)] = _make(e, [done[id(a)] for a in e._args], scope, timezone)
-            else:
-                stack.append((e, True))
-                stack.extend((a, False) for a in reversed(e._args))
+        for e in parts(self):
+            done[id(e)] = _make(e, [done[id(a)] for a in e._args], scope, timezone)
         return done[id(self)]
 
     def __repr__(self) -> str:
@@ -210,6 +202,22 @@ class Expr:
             # In SQL, these take the unit first.
             return lambda unit: function(name, unit, self)
         return lambda *args: function(name, self, *args)
+
+
+def parts(root: Expr) -> Iterator[Expr]:
+    """Yield each distinct expression in this one once, arguments before the expression that uses them."""
+    seen: set[int] = set()
+    stack = [(root, False)]
+    while stack:
+        e, ready = stack.pop()
+        if id(e) in seen:
+            continue
+        if ready:
+            seen.add(id(e))
+            yield e
+        else:
+            stack.append((e, True))
+            stack.extend((a, False) for a in reversed(e._args))
 
 
 class When:

@@ -10,6 +10,7 @@ from ivjoin.errors import ConditionError, UnsupportedError
 from ivjoin.expr.build.arith import add, days_apart, mul
 from ivjoin.expr.build.casting import cast
 from ivjoin.expr.build.coerce import as_date, as_int32, as_timestamp
+from ivjoin.expr.kernels.calendar import DATE_UNITS, TRUNC_UNITS, UNIT_MONTHS, UNIT_NANOS
 from ivjoin.expr.kernels.zones import is_fixed
 from ivjoin.expr.literals import literal
 from ivjoin.expr.nodes import Node, make
@@ -21,20 +22,13 @@ __all__ = [
     "unix_seconds", "unit_named",
 ]  # fmt: skip
 
-# Nanoseconds of each unit of a day-time interval.
-_NANOS = {
-    "nanosecond": 1, "microsecond": 10**3, "millisecond": 10**6, "second": 10**9, "minute": 60 * 10**9,
-    "hour": 3600 * 10**9, "day": 86_400 * 10**9, "week": 7 * 86_400 * 10**9,
-}  # fmt: skip
 _LONGEST = (2**63 - 1) * 1000  # nanoseconds; int64 holds that many microseconds
-_MONTHS = {"month": 1, "quarter": 3, "year": 12}
 _SHORT = {
     "ns": "nanosecond", "nano": "nanosecond", "us": "microsecond", "usec": "microsecond", "micro": "microsecond",
     "ms": "millisecond", "msec": "millisecond", "milli": "millisecond", "s": "second", "sec": "second",
     "min": "minute", "m": "minute", "h": "hour", "hr": "hour", "d": "day", "w": "week", "mon": "month", "mm": "month",
     "q": "quarter", "qtr": "quarter", "y": "year", "yr": "year", "yyyy": "year", "yy": "year", "dd": "day",
 }  # fmt: skip
-TRUNC_UNITS = ("microsecond", "millisecond", "second", "minute", "hour", "day", "week", "month", "quarter", "year")
 FIELDS = {
     "year": "year", "quarter": "quarter", "month": "month", "day": "day", "dayofmonth": "day", "hour": "hour",
     "minute": "minute", "second": "second", "week": "week", "weekofyear": "week", "dayofweek": "dayofweek",
@@ -47,27 +41,27 @@ def unit_named(name: str) -> str:
     """Return the singular name of a time unit: ``SECONDS``, ``sec`` and ``s`` are ``second``."""
     word = name.strip().lower()
     for w in (word, word.removesuffix("s")):
-        if w in _NANOS or w in _MONTHS:
+        if w in UNIT_NANOS or w in UNIT_MONTHS:
             return w
         if w in _SHORT:
             return _SHORT[w]
-    raise ConditionError(f"unknown time unit {name!r}; expected one of {', '.join([*_NANOS, *_MONTHS])}")
+    raise ConditionError(f"unknown time unit {name!r}; expected one of {', '.join([*UNIT_NANOS, *UNIT_MONTHS])}")
 
 
 def interval(amount: Fraction | int, unit: str) -> Node:
     """Return the literal of ``amount`` units: type months for months and longer, else a duration (us; ns if needed)."""
     unit = unit_named(unit)
-    if unit in _MONTHS:
-        months = Fraction(amount) * _MONTHS[unit]
+    if unit in UNIT_MONTHS:
+        months = Fraction(amount) * UNIT_MONTHS[unit]
         if months.denominator != 1:
             raise ConditionError(f"INTERVAL {amount} {unit.upper()} is not a whole number of months")
         return literal(int(months), MONTHS)
-    nanos = Fraction(amount) * _NANOS[unit]
+    nanos = Fraction(amount) * UNIT_NANOS[unit]
     if nanos.denominator != 1:
         raise ConditionError(f"INTERVAL {amount} {unit.upper()} is finer than a nanosecond")
     n = int(nanos)
     if abs(n) > _LONGEST:
-        most = _LONGEST // _NANOS[unit]
+        most = _LONGEST // UNIT_NANOS[unit]
         raise ConditionError(
             f"INTERVAL {amount} {unit.upper()} is too long; the longest is {most:,} {unit.upper()}, about 292,000 years"
         )
@@ -104,7 +98,7 @@ def interval_text(text: str, first: str | None = None, last: str | None = None) 
             re.fullmatch(r"\d+(\.\d*)?" if u == "second" else r"\d+", p) for u, p in zip(units, parts)
         )
         if ok and all(Fraction(p) < _LIMITS[u] for u, p in zip(units[1:], parts[1:])):
-            nanos = sum((Fraction(p) * _NANOS[u] for u, p in zip(units, parts)), Fraction(0))
+            nanos = sum((Fraction(p) * UNIT_NANOS[u] for u, p in zip(units, parts)), Fraction(0))
             return interval(sign * nanos, "nanosecond")
         shape = ("1 " if a == "day" else "") + ":".join(("02", "03", "04")[: len(units) - (a == "day")])
         raise ConditionError(f"INTERVAL '{text}' {a.upper()} TO {b.upper()}: expected '{shape}'")
@@ -122,10 +116,10 @@ def _worded(s: str) -> Node:
     months, nanos = Fraction(0), Fraction(0)
     for sign, number, unit in found:
         amount, u = Fraction(number) * (-1 if sign == "-" else 1), unit_named(unit)
-        if u in _MONTHS:
-            months += amount * _MONTHS[u]
+        if u in UNIT_MONTHS:
+            months += amount * UNIT_MONTHS[u]
         else:
-            nanos += amount * _NANOS[u]
+            nanos += amount * UNIT_NANOS[u]
     if months and nanos:
         raise UnsupportedError(f"INTERVAL '{s}' mixes months with days or times; add the two one after the other")
     return interval(months, "month") if months else interval(nanos, "nanosecond")
@@ -173,7 +167,7 @@ def date_trunc(unit: str, x: Node, zone: str = "UTC") -> Node:
 def trunc_date(x: Node, unit: str, zone: str = "UTC") -> Node:
     """Return ``trunc(x, unit)``: the first date of the year, quarter, month or week."""
     u = unit_named(unit)
-    if u not in ("year", "quarter", "month", "week"):
+    if u not in DATE_UNITS:
         raise ConditionError(f"trunc does not support the unit {unit!r}; expected year, quarter, month or week")
     return make("trunc_date", (as_date(x, "trunc", zone),), (u,), DATE)
 
@@ -228,4 +222,4 @@ def timestamp_of(n: Node, unit: str, zone: str = "UTC") -> Node:
         raise ConditionError(f"timestamp_{unit} needs a whole number, not {n.type}: {n}")
     epoch = literal(0, t)
     # Without calendar days: the zone of the sum is UTC, whatever the zone of the condition.
-    return add(epoch, mul(literal(_NANOS[unit] // 1000, duration("us")), n), "UTC")
+    return add(epoch, mul(literal(UNIT_NANOS[unit] // 1000, duration("us")), n), "UTC")

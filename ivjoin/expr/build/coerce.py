@@ -170,12 +170,6 @@ def _implicit(node: Node, t: Type, zone: str, what: str) -> Node:
     return cast(node, t, zone)
 
 
-def as_double(x: Node, what: str) -> Node:
-    if not x.type.is_numeric and x.type.kind not in ("string", "null"):
-        raise ConditionError(f"{what} needs a number, not {x.type}: {x}{_cast_hint(x.type, FLOAT64)}")
-    return _implicit(x, FLOAT64, "UTC", what)
-
-
 def as_number(x: Node, what: str) -> Node:
     """Return ``x`` if it is a number. A text becomes a double, as in Spark."""
     if x.type.is_numeric:
@@ -183,6 +177,10 @@ def as_number(x: Node, what: str) -> Node:
     if x.type.kind in ("string", "null"):
         return _implicit(x, FLOAT64, "UTC", what)
     raise ConditionError(f"{what} needs a number, not {x.type}: {x}{_cast_hint(x.type, INT32)}")
+
+
+def as_double(x: Node, what: str) -> Node:
+    return cast(as_number(x, what), FLOAT64)
 
 
 def as_numbers(a: Node, b: Node, what: str) -> tuple[Node, Node]:

@@ -12,14 +12,19 @@ from ivjoin.expr.kernels.zones import Zone
 from ivjoin.expr.types import DAY
 
 __all__ = [
-    "DATE_UNITS", "LOCAL_UNITS", "TICK_UNITS", "days_of", "local_seconds", "seconds_of", "split", "ticks_of",
-    "trunc_width", "wrapped",
+    "DATE_UNITS", "TRUNC_UNITS", "UNIT_MONTHS", "UNIT_NANOS", "days_of", "local_seconds", "seconds_of", "split",
+    "ticks_of", "trunc_width", "wrapped",
 ]  # fmt: skip
 
-# The units of date_trunc: of dates, in seconds of local time, and per second.
+#: Units of intervals: of fixed lengths, in nanoseconds, and longer ones, in months.
+UNIT_NANOS = {
+    "nanosecond": 1, "microsecond": 10**3, "millisecond": 10**6, "second": 10**9, "minute": 60 * 10**9,
+    "hour": 3600 * 10**9, "day": DAY * 10**9, "week": 7 * DAY * 10**9,
+}  # fmt: skip
+UNIT_MONTHS = {"month": 1, "quarter": 3, "year": 12}
+# The units of date_trunc.
+TRUNC_UNITS = ("microsecond", "millisecond", "second", "minute", "hour", "day", "week", "month", "quarter", "year")
 DATE_UNITS = ("year", "quarter", "month", "week")
-LOCAL_UNITS = {"minute": 60, "hour": 3600, "day": DAY}
-TICK_UNITS = {"second": 1, "millisecond": 1_000, "microsecond": 1_000_000}
 
 
 def trunc_width(unit: str, per: int, fixed: int | None) -> int | None:
@@ -27,10 +32,10 @@ def trunc_width(unit: str, per: int, fixed: int | None) -> int | None:
 
     ``fixed`` is the offset of the zone, None if it changes. A unit finer than a tick has a width of 0.
     """
-    if unit in TICK_UNITS:
-        return per // TICK_UNITS[unit]
-    seconds = LOCAL_UNITS.get(unit)
-    return None if seconds is None or fixed is None or fixed % seconds else per * seconds
+    seconds = 0 if unit in DATE_UNITS else UNIT_NANOS[unit] // 10**9
+    if unit in DATE_UNITS or (seconds > 1 and (fixed is None or fixed % seconds)):
+        return None
+    return per * UNIT_NANOS[unit] // 10**9
 
 
 def wrapped(before: np.ndarray, after: np.ndarray) -> np.ndarray:

@@ -14,7 +14,7 @@ from ivjoin.errors import ConditionError
 from ivjoin.expr.kernels.calendar import split
 from ivjoin.expr.kernels.cells import Cell, Kernel, checked, dtype_of, narrowest, of_values
 from ivjoin.expr.kernels.zones import Zone, zone_of
-from ivjoin.expr.literals import decimal_text, uuid_bytes, uuid_text
+from ivjoin.expr.literals import CLOCK, clock_of, decimal_text, uuid_bytes, uuid_text
 from ivjoin.expr.types import DAY, STRING, TICKS_PER_SECOND, Type
 from ivjoin.interval.machine.calendar import days_from_civil, year_month_day
 from ivjoin.interval.machine.decimals import half_up
@@ -26,21 +26,23 @@ _BLANK = "".join(map(chr, [*range(33), *range(127, 160)]))
 Parse = Callable[[str], Any]  # returns None if the text is malformed or does not fit
 
 
+def _distinct(v: Any, parse: Parse) -> tuple[list[Any], np.ndarray, np.ndarray]:
+    """Return what is parsed of each distinct text, the place of each row's text there, and the rows it fails for."""
+    encoded = v.dictionary_encode()
+    parsed = [None if s is None else parse(s.strip(_BLANK)) for s in encoded.dictionary.to_pylist()] or [None]
+    at = encoded.indices.fill_null(0).to_numpy(zero_copy_only=False)
+    return parsed, at, np.array([p is None for p in parsed])[at]
+
+
 def _parsing(make: Callable[[Type, Zone], Parse]) -> Callable[[Type, Type, Zone], Kernel]:
     def cast(t: Type, u: Type, zone: Zone) -> Kernel:
-        import pyarrow.compute as pc
-
         parse = make(u, zone)
 
         def parsed_all(v: Any) -> tuple[np.ndarray, np.ndarray]:
-            encoded = v.dictionary_encode()
-            parsed = [None if s is None else parse(s.strip(_BLANK)) for s in encoded.dictionary.to_pylist()]
-            zeros: list[Any] = [0 if p is None else p for p in parsed] or [0]
-            bad = np.array([p is None for p in parsed] or [False])
+            parsed, at, bad = _distinct(v, parse)
+            zeros: list[Any] = [0 if p is None else p for p in parsed]
             distinct = narrowest(zeros) if u.kind == "decimal" else np.array(zeros, dtype=dtype_of(u))
-            index = encoded.indices
-            at = (pc.fill_null(index, 0) if index.null_count else index).to_numpy(zero_copy_only=False)
-            return distinct[at], bad[at]
+            return distinct[at], bad
 
         return checked(parsed_all)
 
@@ -113,7 +115,6 @@ _STAMP = re.compile(
     r"([+-]?[0-9]{4,6})(?:-([0-9]{1,2})(?:-([0-9]{1,2})"
     r"(?:[T ]([0-9]{1,2})(?::([0-9]{1,2})(?::([0-9]{1,2})(?:\.([0-9]*))?)?\s*(\S.*)?)?)?)?)?"
 )
-_CLOCK = re.compile(r"([0-9]{1,2}):([0-9]{1,2})(?::([0-9]{1,2})(?:\.([0-9]*))?)?")
 
 
 def _days(year: int, month: int, day: int) -> int | None:
@@ -134,14 +135,6 @@ def _date_parser(u: Type, _: Zone) -> Parse:
     return parse
 
 
-def _clock(hour: str | None, minute: str | None, second: str | None, fraction: str | None) -> tuple[int, int] | None:
-    """Return seconds since midnight and nanoseconds."""
-    h, m, s = int(hour or 0), int(minute or 0), int(second or 0)
-    if h > 23 or m > 59 or s > 59:
-        return None
-    return h * 3600 + m * 60 + s, int((fraction or "")[:9].ljust(9, "0"))
-
-
 def _timestamp_parser(u: Type, session: Zone, ends: bool = False) -> Parse:
     """Return a parser. With ``ends``, a time past the range becomes the range's end instead of an error."""
     low, high = u.limits
@@ -152,7 +145,7 @@ def _timestamp_parser(u: Type, session: Zone, ends: bool = False) -> Parse:
     def parse(s: str) -> int | None:
         m = _STAMP.fullmatch(s)
         days = _days(int(m[1]), int(m[2] or 1), int(m[3] or 1)) if m else None
-        clock = _clock(m[4], m[5], m[6], m[7]) if m else None
+        clock = clock_of(m[4], m[5], m[6], m[7]) if m else None
         if m is None or days is None or clock is None:
             return None
         seconds = days * DAY + clock[0]
@@ -174,8 +167,8 @@ def _time_parser(u: Type, _: Zone) -> Parse:
     per = TICKS_PER_SECOND[u.unit]
 
     def parse(s: str) -> int | None:
-        m = _CLOCK.fullmatch(s)
-        clock = _clock(m[1], m[2], m[3], m[4]) if m else None
+        m = CLOCK.fullmatch(s)
+        clock = clock_of(*m.groups()) if m else None
         return None if clock is None else clock[0] * per + clock[1] // (10**9 // per)
 
     return parse
@@ -287,12 +280,8 @@ def _uuid_texts(v: Any) -> Any:
 
 def _uuids_of(v: Any) -> tuple[Any, np.ndarray]:
     """Read texts as UUIDs; any other text is an error."""
-    encoded = v.dictionary_encode()
-    parsed = [None if s is None else uuid_bytes(s.strip(_BLANK)) for s in encoded.dictionary.to_pylist()]
-    index = encoded.indices.fill_null(0)
-    bad = np.array([p is None for p in parsed] or [False])[index.to_numpy(zero_copy_only=False)]
-    words = pa.array([p or b"" for p in parsed] or [b""], pa.large_binary())
-    return words.take(index), bad
+    parsed, at, bad = _distinct(v, uuid_bytes)
+    return pa.array([p or b"" for p in parsed], pa.large_binary()).take(pa.array(at)), bad
 
 
 uuid_texts, uuids_of = of_values(_uuid_texts), checked(_uuids_of)

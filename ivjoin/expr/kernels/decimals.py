@@ -15,7 +15,7 @@ from ivjoin.expr.kernels.cells import Consts, Kernel, Mask, Rule, checked, count
 from ivjoin.expr.kernels.integers import add_wrapped, dividing, mul_wrapped, narrowed, whole_quotient
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.types import INT64, Type
-from ivjoin.interval.machine.decimals import divided, half_up, shortened
+from ivjoin.interval.machine.decimals import divided, half_even, half_up, shortened
 from ivjoin.interval.machine.integers import truncated
 
 __all__ = [
@@ -48,12 +48,6 @@ def scaled_up(v: np.ndarray, digits: int) -> np.ndarray:
         if bad is None or not count(bad):
             return r
     return as_objects(v) * 10**digits
-
-
-def half_even(n: int, d: int) -> int:
-    """Return n / d rounded to the nearest integer, ties to the even one; d > 0."""
-    q, rest = divmod(n, d)
-    return q + (2 * rest > d or (2 * rest == d and q & 1))
 
 
 _UP = np.frompyfunc(half_up, 2, 1)

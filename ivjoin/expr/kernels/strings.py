@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -37,16 +36,11 @@ def like(node: Node, _: Consts) -> Kernel:
     if node.args[0].type.kind != "string":
         raise unsupported(node)
     pattern, escape = node.params
-    plain = re.fullmatch(r"(%?)([^%_]*)(%?)", pattern, re.DOTALL)
-    if plain is not None and escape not in pattern:
-        before, text, after = plain.groups()
-        name = {"": {"": "equal", "%": "starts_with"}, "%": {"": "ends_with", "%": "match_substring"}}[before][after]
-        if pattern == "%":
-            name, text = "starts_with", ""
+    if escape in pattern or "\\" in pattern:  # Arrow reads a backslash in a pattern without wildcards wrong
+        f, pattern = pc.match_substring_regex, like_regex(pattern, escape)
     else:
-        name, text = "match_substring_regex", like_regex(pattern, escape)
-    f = getattr(pc, name)
-    return of_values(lambda v: load(f(v, text), node.type)[0])
+        f = pc.match_like
+    return of_values(lambda v: load(f(v, pattern), node.type)[0])
 
 
 def function(node: Node, consts: Consts) -> Kernel:

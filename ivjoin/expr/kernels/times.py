@@ -12,8 +12,8 @@ import numpy as np
 
 from ivjoin.expr.kernels.calendar import (
     DATE_UNITS,
-    LOCAL_UNITS,
-    TICK_UNITS,
+    TRUNC_UNITS,
+    UNIT_NANOS,
     days_of,
     local_seconds,
     seconds_of,
@@ -172,7 +172,7 @@ def trunc_date(node: Node, _: Consts) -> Kernel:
 def date_trunc(node: Node, _: Consts) -> Kernel:
     t = node.args[0].type
     unit = node.params[0]
-    if t.kind != "timestamp" or node.type != t or unit not in (*DATE_UNITS, *LOCAL_UNITS, *TICK_UNITS):
+    if t.kind != "timestamp" or node.type != t or unit not in TRUNC_UNITS:
         raise unsupported(node)
     per = TICKS_PER_SECOND[t.unit]
     zone = zone_of(node.params[1]) if t.tz and len(node.params) > 1 else zone_of(None)
@@ -186,7 +186,7 @@ def date_trunc(node: Node, _: Consts) -> Kernel:
             return r, r > x  # only the least ticks wrap
 
         return checked(floored)
-    first = first_day(unit) if unit in DATE_UNITS else None
+    first, seconds_each = (first_day(unit), 0) if unit in DATE_UNITS else (None, UNIT_NANOS[unit] // 10**9)
 
     def truncated(x: np.ndarray) -> Values:
         seconds, _ = split(x, per)
@@ -198,7 +198,7 @@ def date_trunc(node: Node, _: Consts) -> Kernel:
             r = zone.instants(start)
             bad |= over
         else:
-            start = local // LOCAL_UNITS[unit] * LOCAL_UNITS[unit]
+            start = local // seconds_each * seconds_each
             r = zone.instants(start, offset)
             bad |= start > local
         bad |= wrapped(start, r)

@@ -30,9 +30,9 @@ OPERATORS = (
     Operator(
         "add",
         {
-            "int": Meaning(ops_integer.arith, rules_integer.add),
+            "int": Meaning(ops_integer.arith, rules_integer.arithmetic("add")),
             "float": quiet(ops_float.binary(np.add), binary("add")),
-            "decimal": Meaning(ops_decimal.sum_(ops_decimal.plus), rules_integer.decimal_sum("add")),
+            "decimal": Meaning(ops_decimal.sum_(ops_decimal.plus), rules_integer.arithmetic("add")),
             "time": Meaning(ops_time.sum_, rules_time.sum_),
         },
         ("l.a + r.b", "l.x + r.y", "l.p + r.q", "l.i + r.j", "l.t + r.i", "l.a + l.a"),
@@ -42,9 +42,9 @@ OPERATORS = (
     Operator(
         "sub",
         {
-            "int": Meaning(ops_integer.arith, rules_integer.sub),
+            "int": Meaning(ops_integer.arith, rules_integer.arithmetic("sub")),
             "float": quiet(ops_float.binary(np.subtract), rules_float.sub),
-            "decimal": Meaning(ops_decimal.sum_(ops_decimal.minus), rules_integer.decimal_sum("sub")),
+            "decimal": Meaning(ops_decimal.sum_(ops_decimal.minus), rules_integer.arithmetic("sub")),
             "time": Meaning(ops_time.sum_, rules_time.sum_),
         },
         ("l.a - r.b", "l.x - r.y", "l.p - r.q", "l.t - r.v", "l.t - r.i", "l.x - l.x"),
@@ -54,10 +54,10 @@ OPERATORS = (
     Operator(
         "mul",
         {
-            "int": Meaning(ops_integer.arith, rules_integer.mul),
+            "int": Meaning(ops_integer.arith, rules_integer.arithmetic("mul")),
             "float": quiet(ops_float.binary(np.multiply), rules_float.mul),
-            "decimal": Meaning(ops_decimal.mul, rules_integer.decimal_mul),
-            "time": Meaning(ops_time.scaled, rules_integer.mul),
+            "decimal": Meaning(ops_decimal.mul, rules_integer.arithmetic("mul")),
+            "time": Meaning(ops_time.scaled, rules_integer.arithmetic("mul")),
         },
         ("l.a * r.b", "l.x * r.y", "l.p * r.q", "l.i * r.n", "l.a * l.a"),
         by_width("*", MUL), direction.mul, linear.MUL,
@@ -67,7 +67,7 @@ OPERATORS = (
         "div",
         {
             "float": Meaning(ops_float.dividing(np.divide), binary("div")),
-            "decimal": Meaning(ops_decimal.div, rules_integer.decimal_div),
+            "decimal": Meaning(ops_decimal.div, rules_integer.arithmetic("div")),
         },
         ("l.x / r.y", "l.p / r.q"),
         by_width("/", MUL), direction.div, _QUOTIENT,

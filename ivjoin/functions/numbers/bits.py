@@ -14,10 +14,11 @@ from ivjoin.expr.build.common import common_type
 from ivjoin.expr.form import Form
 from ivjoin.expr.kernels.cells import Consts, Kernel, dtype_of, of_values
 from ivjoin.expr.nodes import Node, make
+from ivjoin.expr.polynomial import Polynomial, plus, scaled
 from ivjoin.expr.types import INT32, Type
 from ivjoin.functions.records import direction
 from ivjoin.functions.records.direction import Direction
-from ivjoin.functions.records.linear import Linear, Sum, times
+from ivjoin.functions.records.linear import Linear
 from ivjoin.functions.records.record import BOTH_WAYS, NOT_LINEAR, Absent, Call, Meaning, Operator, call, one
 from ivjoin.functions.records.writing import ATOM, BIT, UNARY, Arg, called, infix
 from ivjoin.functions.rules.domain import Dom
@@ -91,9 +92,8 @@ def _not_form(n: Node, forms: list[Form]) -> Form:
     return forms[0].scaled(-1).widened(1, -1)
 
 
-def _not_total(n: Node, args: list[Sum]) -> Sum:
-    s = times(args[0], -1)
-    return s._replace(constant=s.constant - 1)
+def _not_total(n: Node, args: list[Polynomial]) -> Polynomial:
+    return scaled(plus(args[0], {(): 1}), -1)
 
 
 # Shifts

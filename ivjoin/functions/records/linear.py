@@ -1,4 +1,4 @@
-"""The linear forms of operators: over rationals for bands, and as sums of whole numbers for propagation.
+"""The linear forms of operators: over rationals for bands, and as polynomials of whole numbers for propagation.
 
 Both are valid unless the operator raises an error: machine integers that do not overflow are integers.
 """
@@ -12,11 +12,12 @@ from typing import NamedTuple
 from ivjoin.expr.form import Form, plain, size
 from ivjoin.expr.kernels.zones import is_fixed
 from ivjoin.expr.nodes import Node, is_met, make
-from ivjoin.expr.types import INT32, TICKS_PER_SECOND
+from ivjoin.expr.polynomial import Polynomial, plus, scaled, times
+from ivjoin.expr.types import INT32, TICKS_PER_SECOND, Type
 
 __all__ = [
     "ADD", "CAST", "FLOOR", "INTDIV", "MONTHS_APART", "MUL", "NEG", "ONE_OF", "SAME", "SINCE_EPOCH", "Linear",
-    "Sum", "cast_factor", "is_exact_product", "is_exact_sum", "plus", "times",
+    "cast_factor",
 ]  # fmt: skip
 
 # Local time minus UTC lies within 18 hours in java.time and zoneinfo alike, so a difference of two local times is
@@ -24,22 +25,15 @@ __all__ = [
 _ZONE_SLACK_SECONDS = 36 * 3600
 
 
-class Sum(NamedTuple):
-    """``constant + sum of terms``; ``repeats`` if an atom occurs more than once."""
-
-    terms: dict[int, int]
-    constant: int
-    repeats: bool
-
-
 class Linear(NamedTuple):
     """Rules for the linear forms of a node from the forms of its arguments. None stands for a missing form.
 
-    ``form`` is over values, and rounding is a range of its constant. ``total`` is exact, over physical values.
+    ``form`` is over values, and rounding is a range of its constant. ``total`` is a polynomial, exact, over physical
+    values.
     """
 
     form: Callable[[Node, list[Form]], Form | None] | None
-    total: Callable[[Node, list[Sum]], Sum | None] | None
+    total: Callable[[Node, list[Polynomial]], Polynomial | None] | None
 
 
 def _is_fixed_zone(n: Node) -> bool:
@@ -50,14 +44,19 @@ def _sign(n: Node) -> int:
     return 1 if n.op in ("add", "add_days") else -1
 
 
+def _rounded(f: Form, t: Type) -> Form:
+    """Return a form that is rounded to the scale of a decimal type."""
+    half = Fraction(1, 2 * 10**t.scale)
+    return f.widened(half, half)
+
+
 def sum_form(n: Node, forms: list[Form]) -> Form | None:
     a, b = forms
     out = a.plus(b, _sign(n))
     t = n.type
     if t.kind == "decimal":
         if t.scale < max(x.type.scale for x in n.args):
-            half = Fraction(1, 2 * 10**t.scale)
-            return out.widened(half, half)
+            return _rounded(out, t)
         return out
     if t.kind in ("int", "months", "date"):
         return out
@@ -76,10 +75,6 @@ def sum_form(n: Node, forms: list[Form]) -> Form | None:
     return None
 
 
-def neg_form(n: Node, forms: list[Form]) -> Form:
-    return forms[0].scaled(-1)
-
-
 def mul_form(n: Node, forms: list[Form]) -> Form | None:
     a, b = forms
     if a.terms or a.lo != a.hi or a.lost:
@@ -88,8 +83,7 @@ def mul_form(n: Node, forms: list[Form]) -> Form | None:
         return None
     out = b.scaled(a.lo)
     if n.type.kind == "decimal" and n.type.scale < sum(x.type.scale for x in n.args):
-        half = Fraction(1, 2 * 10**n.type.scale)
-        return out.widened(half, half)
+        return _rounded(out, n.type)
     return out
 
 
@@ -108,8 +102,7 @@ def cast_form(n: Node, forms: list[Form]) -> Form | None:
         if source.kind == "decimal" and target.kind == "int" and source.scale:
             return f.widened(1, 1)
         if source.kind == "decimal" and target.kind == "decimal" and target.scale < source.scale:
-            half = Fraction(1, 2 * 10**target.scale)
-            return f.widened(half, half)
+            return _rounded(f, target)
         return f
     if source.kind == target.kind == "duration" or (
         source.kind == target.kind == "timestamp" and bool(source.tz) == bool(target.tz)
@@ -120,10 +113,6 @@ def cast_form(n: Node, forms: list[Form]) -> Form | None:
         out = f.scaled(plain(k))
         return out if k >= 1 else out.widened(1, 1)
     return None
-
-
-def same_form(n: Node, forms: list[Form]) -> Form:
-    return forms[0]
 
 
 def months_form(n: Node, forms: list[Form]) -> Form:
@@ -141,14 +130,14 @@ def integral_form(n: Node, forms: list[Form]) -> Form | None:
     return None
 
 
-def is_exact_product(n: Node) -> bool:
+def _is_exact_product(n: Node) -> bool:
     """Return whether a product of whole numbers is the product of the unscaled integers."""
     if n.type.kind != "decimal":
         return True
     return n.type.scale == sum(a.type.scale for a in n.args) and sum(a.type.precision for a in n.args) <= 38
 
 
-def is_exact_sum(n: Node) -> bool:
+def _is_exact_sum(n: Node) -> bool:
     """Return whether a sum or difference equals the one of the unscaled integers."""
     t = n.type
     if t.kind == "decimal":
@@ -177,53 +166,31 @@ def cast_factor(n: Node) -> int | None:
     return None
 
 
-def plus(a: Sum, b: Sum, sign: int) -> Sum:
-    terms, repeats = dict(a.terms), a.repeats or b.repeats
-    for x, c in b.terms.items():
-        if x in terms:
-            repeats = True
-            c = terms.pop(x) + sign * c
-            if c:
-                terms[x] = c
-        else:
-            terms[x] = sign * c
-    return Sum(terms, a.constant + sign * b.constant, repeats)
+def _add_total(n: Node, args: list[Polynomial]) -> Polynomial | None:
+    return plus(args[0], args[1], _sign(n)) if _is_exact_sum(n) else None
 
 
-def times(a: Sum, k: int) -> Sum:
-    if not k:
-        return Sum({}, 0, True)
-    return Sum({x: c * k for x, c in a.terms.items()}, a.constant * k, a.repeats)
+def _mul_total(n: Node, args: list[Polynomial]) -> Polynomial | None:
+    return times(args[0], args[1]) if _is_exact_product(n) else None
 
 
-def _add_total(n: Node, args: list[Sum]) -> Sum | None:
-    return plus(args[0], args[1], _sign(n)) if is_exact_sum(n) else None
-
-
-def _mul_total(n: Node, args: list[Sum]) -> Sum | None:
-    if not is_exact_product(n):
-        return None
-    a, b = args if args[1].terms else (args[1], args[0])
-    return times(b, a.constant) if not a.terms else None
-
-
-def _cast_total(n: Node, args: list[Sum]) -> Sum | None:
+def _cast_total(n: Node, args: list[Polynomial]) -> Polynomial | None:
     factor = cast_factor(n)
-    return None if factor is None else times(args[0], factor)
+    return None if factor is None else scaled(args[0], factor)
 
 
-def _epoch_total(n: Node, args: list[Sum]) -> Sum | None:
+def _epoch_total(n: Node, args: list[Polynomial]) -> Polynomial | None:
     target = {"unix_seconds": 1, "unix_millis": 1_000, "unix_micros": 1_000_000}[n.op]
     unit = TICKS_PER_SECOND[n.args[0].type.unit]
-    return times(args[0], target // unit) if target >= unit else None
+    return scaled(args[0], target // unit) if target >= unit else None
 
 
 ADD = Linear(sum_form, _add_total)
-NEG = Linear(neg_form, lambda n, args: times(args[0], -1))
+NEG = Linear(lambda n, forms: forms[0].scaled(-1), lambda n, args: scaled(args[0], -1))
 MUL = Linear(mul_form, _mul_total)
 INTDIV = Linear(intdiv_form, None)
 CAST = Linear(cast_form, _cast_total)
-SAME = Linear(same_form, lambda n, args: args[0])
+SAME = Linear(lambda n, forms: forms[0], lambda n, args: args[0])
 MONTHS_APART = Linear(months_form, None)
 FLOOR = Linear(integral_form, lambda n, args: args[0] if n.args[0].type.kind == "int" else None)
 ONE_OF = Linear(None, lambda n, args: args[0] if len(set(n.args)) == 1 else None)

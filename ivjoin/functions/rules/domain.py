@@ -17,7 +17,7 @@ from ivjoin.interval import truth
 from ivjoin.interval.machine.operation import NAN, NULL
 
 __all__ = [
-    "NAN", "NULL", "Dom", "is_void", "may_null", "met", "none_of", "of_literal", "state_of", "top", "united",
+    "NAN", "NULL", "Dom", "is_void", "may_null", "met", "none_of", "of_literal", "top", "united",
     "with_null", "without_null",
 ]  # fmt: skip
 
@@ -155,11 +155,6 @@ def _text(value: Any, t: Type) -> str:
     if t.kind in ("string", "binary"):
         return repr(value)
     return str(literal(value, t))
-
-
-def state_of(dom: Dom) -> Any:
-    """Return the plain tuple of a domain."""
-    return dom._state
 
 
 def of_literal(n: Node) -> Any:

@@ -12,16 +12,18 @@ from typing import Any, NamedTuple
 from ivjoin.expr.nodes import Node
 from ivjoin.functions.rules.domain import NAN, NULL
 from ivjoin.functions.rules.state import Backward, Cases, Forward, State
+from ivjoin.interval.machine.bisection import preimage
 from ivjoin.interval.machine.operation import Binary, Unary, argument, argument_of_two, result, result_of_two
 from ivjoin.interval.typed import operators
 
 __all__ = [
-    "Maker", "Pair", "Place", "Rule", "binary", "nothing", "of_binary", "of_unary", "same", "strict", "strict_binary",
-    "strict_unary", "unary", "with_nan",
+    "Maker", "Pair", "Place", "Rule", "Step", "binary", "nothing", "of_binary", "of_unary", "same", "stepwise",
+    "strict", "strict_binary", "strict_unary", "unary", "with_nan",
 ]  # fmt: skip
 
 Pair = tuple[Any, Any]
 NONE: Pair = (1, 0)
+Step = Callable[[int], int]
 
 
 class Place(NamedTuple):
@@ -131,6 +133,13 @@ def strict_binary(
     """
     back_a, back_b = backward_a or (lambda z, b, x: x), backward_b or (lambda z, a, x: x)
     return of_binary(place, Binary(place.node.type, forward, back_a, back_b, makes_nan, divides), limits)
+
+
+def stepwise(p: Place, low: Step, high: Step, near: Step | None = None) -> Rule:
+    """Return the rule of a rising function of integers, enclosed by two others (or one and the same)."""
+    return strict_unary(
+        p, lambda x: (low(x[0]), high(x[1])), lambda z, x: preimage(low, high, z, x, near), p.node.type.limits
+    )
 
 
 def unary(name: str) -> Callable[[Place], Rule]:

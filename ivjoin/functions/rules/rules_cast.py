@@ -8,8 +8,8 @@ from typing import Any
 from ivjoin.expr.nodes import is_met
 from ivjoin.expr.types import DAY, TICKS_PER_SECOND, Type
 from ivjoin.functions.rules.domain import NAN, NULL
-from ivjoin.functions.rules.rule import Place, Rule, of_unary, same, strict_unary
-from ivjoin.functions.rules.rules_time import clock, stepwise
+from ivjoin.functions.rules.rule import Place, Rule, of_unary, same, stepwise
+from ivjoin.functions.rules.rules_time import clock
 from ivjoin.functions.rules.state import State
 from ivjoin.functions.rules.zones import clock_of
 from ivjoin.interval import truth
@@ -113,12 +113,8 @@ def _timestamp_to_timestamp(p: Place, t: Type, u: Type) -> Rule:
 def _timestamp_to_date(p: Place, t: Type, u: Type) -> Rule:
     per = TICKS_PER_SECOND[t.unit]
     c = clock(p.node, 1) if t.tz else clock_of(None)
-    if c.fixed is not None:
-        shift, width = c.fixed * per, DAY * per
-        return strict_unary(
-            p, lambda x: ((x[0] + shift) // width, (x[1] + shift) // width),
-            lambda z, x: (z[0] * width - shift, (z[1] + 1) * width - 1 - shift), u.limits,
-        )  # fmt: skip
+    if c.fixed == 0:
+        return _converted(p, t, u)
     return stepwise(
         p, lambda x: c.local_low(x // per) // DAY, lambda x: c.local_high(x // per) // DAY, lambda z: z * DAY * per
     )

@@ -8,11 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ivjoin.expr.kernels.calendar import DATE_UNITS, LOCAL_UNITS, trunc_width
+from ivjoin.expr.kernels.calendar import DATE_UNITS, UNIT_NANOS, trunc_width
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.types import DAY, MONTHS, TICKS_PER_SECOND
-from ivjoin.functions.rules.rule import Maker, Pair, Place, Rule, of_binary, of_unary, same, strict_binary, strict_unary
-from ivjoin.functions.rules.rules_integer import add, sub
+from ivjoin.functions.rules.rule import (
+    Maker,
+    Pair,
+    Place,
+    Rule,
+    Step,
+    of_binary,
+    of_unary,
+    same,
+    stepwise,
+    strict_binary,
+    strict_unary,
+)
+from ivjoin.functions.rules.rules_integer import arithmetic
 from ivjoin.functions.rules.zones import Clock, clock_of
 from ivjoin.interval.machine import integers as m
 from ivjoin.interval.machine.bisection import preimage
@@ -21,20 +33,9 @@ from ivjoin.interval.machine.casts import floored, scaled
 from ivjoin.interval.typed import operators
 
 __all__ = [
-    "add_months", "bucketed", "clock", "date_trunc", "extract", "month_number", "since_epoch", "stepwise",
-    "sum_", "trunc_date",
+    "add_months", "bucketed", "clock", "date_trunc", "extract", "month_number", "since_epoch", "sum_",
+    "trunc_date",
 ]  # fmt: skip
-
-Step = Callable[[int], int]
-
-
-def stepwise(p: Place, low: Step, high: Step, near: Step | None = None) -> Rule:
-    """Return the rule of a rising function of integers, enclosed by two others (or one and the same)."""
-
-    return strict_unary(
-        p, lambda x: (low(x[0]), high(x[1])), lambda z, x: preimage(low, high, z, x, near), p.node.type.limits
-    )
-
 
 def bucketed(p: Place, width: int, phase: int = 0) -> Rule:
     """Return the rule of the start of the bucket; ``phase`` is the start of one."""
@@ -56,23 +57,20 @@ def clock(node: Node, i: int) -> Clock:
 
 # Sums and differences
 
-_PLAIN = {"add": add, "sub": sub}
-
-
 def sum_(p: Place) -> Rule | None:
-    node = p.node
+    node, plain = p.node, arithmetic(p.node.op)
     kinds = [a.type.kind for a in node.args]
     if "timestamp" not in kinds or len({a.type.unit for a in node.args}) > 1:
-        return _PLAIN[node.op](p)
+        return plain(p)
     c, per = clock(node, 0), TICKS_PER_SECOND[node.type.unit]
     if c.fixed is not None:
-        return _PLAIN[node.op](p)
+        return plain(p)
     if kinds == ["timestamp", "timestamp"]:
         return _local_difference(p, c, per)
     step = node.args[kinds.index("duration")]
     if step.op == "literal" and step.params[0] is not None:
         if abs(step.params[0]) < DAY * per:
-            return _PLAIN[node.op](p)
+            return plain(p)
         if kinds[0] == "timestamp":
             return _moved(p, c, per, step.params[0] if node.op == "add" else -step.params[0])
     return _roughly_moved(p, 1 if node.op == "add" else -1, 27 * 3600 * per)
@@ -195,20 +193,17 @@ def date_trunc(p: Place) -> Rule | None:
     width = trunc_width(unit, per, c.fixed)
     if width is not None:
         return same(p) if width <= 1 else bucketed(p, width)
-    if unit in LOCAL_UNITS:
-        seconds = LOCAL_UNITS[unit]
-
-        def trunc(local: int) -> int:
-            return local // seconds * seconds
-
-    elif unit in DATE_UNITS:
+    if unit in DATE_UNITS:
         first = first_day(unit)
 
         def trunc(local: int) -> int:
             return first(local // DAY) * DAY
 
     else:
-        return None
+        seconds = UNIT_NANOS[unit] // 10**9
+
+        def trunc(local: int) -> int:
+            return local // seconds * seconds
 
     def low(ticks: int) -> int:
         return c.instant_low(trunc(c.local_low(ticks // per))) * per

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 from math import ceil, floor, inf
 from typing import Any
 
@@ -14,7 +15,7 @@ from ivjoin.expr.build.casting import cast
 from ivjoin.expr.build.chrono import instant, unit_named
 from ivjoin.expr.build.coerce import as_date, as_timestamp
 from ivjoin.expr.build.strings import constant_text
-from ivjoin.expr.kernels.calendar import split
+from ivjoin.expr.kernels.calendar import UNIT_MONTHS, UNIT_NANOS, split
 from ivjoin.expr.kernels.cells import Consts, Kernel, checked, of_values
 from ivjoin.expr.kernels.integers import mul_wrapped, whole_quotient
 from ivjoin.expr.kernels.times import as_dates
@@ -28,8 +29,8 @@ from ivjoin.functions.records.direction import Direction
 from ivjoin.functions.records.record import NOT_LINEAR, Absent, Call, Meaning, Operator, call
 from ivjoin.functions.records.writing import Arg, called, written_call
 from ivjoin.functions.rules.domain import Dom
-from ivjoin.functions.rules.rule import Maker, Pair, Place, Rule, of_unary, strict_binary
-from ivjoin.functions.rules.rules_time import clock, month_number, stepwise
+from ivjoin.functions.rules.rule import Maker, Pair, Place, Rule, of_unary, stepwise, strict_binary
+from ivjoin.functions.rules.rules_time import clock, month_number
 from ivjoin.functions.rules.zones import clock_of
 from ivjoin.interval.machine.bisection import preimage
 from ivjoin.interval.machine.calendar import year_month_day
@@ -38,25 +39,23 @@ from ivjoin.interval.machine.casts import scaled, truncated
 __all__ = ["OPERATORS", "SPELLINGS", "units_between"]
 
 _NO_TIME = Absent("SymPy does not have dates and times")
-_SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": DAY, "week": 7 * DAY}
-_FINER = {"millisecond": 1_000, "microsecond": 1_000_000}
-_WHOLE_MONTHS = {"month": 1, "quarter": 3, "year": 12}
+_UNITS = ("millisecond", "microsecond", "second", "minute", "hour", "day", "week")
 
 
 def units_between(unit: str, start: Node, end: Node, zone: str = "UTC") -> Node:
     """Return ``timestampdiff(unit, start, end)``: whole units from start to end in local time of ``zone``, int64."""
     u = unit_named(unit)
-    if u not in _SECONDS and u not in _FINER and u not in _WHOLE_MONTHS:
+    if u not in _UNITS and u not in UNIT_MONTHS:
         raise ConditionError(f"timestampdiff does not support the unit {unit!r}")
     refuse_mixed(start, end, zone)
     # Like Spark, compare local times.
     stamps = [instant(as_timestamp(x, "timestampdiff", zone, "times"), zone) for x in (start, end)]
     local = [cast(s, timestamp(s.type.unit), zone) for s in stamps]
-    if u in _WHOLE_MONTHS:
+    if u in UNIT_MONTHS:
         t = max((x.type for x in local), key=lambda t: TICKS_PER_SECOND[t.unit])
         a, b = (cast(x, t, zone) for x in local)
         months = make("months_apart", (a, b), (), INT64)
-        return months if u == "month" else intdiv(months, literal(_WHOLE_MONTHS[u], INT64))
+        return months if u == "month" else intdiv(months, literal(UNIT_MONTHS[u], INT64))
     apart = sub(local[1], local[0], zone)
     return apart if is_literal(apart) and apart.params[0] is None else make("whole_units", (apart,), (u,), INT64)
 
@@ -66,11 +65,8 @@ def units_between(unit: str, start: Node, end: Node, zone: str = "UTC") -> Node:
 
 def _per_tick(node: Node) -> tuple[int, int]:
     """Return the factor and the divisor from ticks to units."""
-    per, unit = TICKS_PER_SECOND[node.args[0].type.unit], node.params[0]
-    if unit in _SECONDS:
-        return 1, per * _SECONDS[unit]
-    finer = _FINER[unit]
-    return (1, per // finer) if per >= finer else (finer // per, 1)
+    ticks = Fraction(UNIT_NANOS[node.params[0]] * TICKS_PER_SECOND[node.args[0].type.unit], 10**9)
+    return ticks.denominator, ticks.numerator
 
 
 def _whole_units(node: Node, _: Consts) -> Kernel:
@@ -261,7 +257,7 @@ def _outward(x: Pair) -> Pair:
 OPERATORS = (
     Operator(
         "whole_units", {"time": Meaning(_whole_units, _unit_rule)},
-        tuple(f"timestampdiff({u.upper()}, l.t, r.v)" for u in (*_FINER, *_SECONDS)),
+        tuple(f"timestampdiff({u.upper()}, l.t, r.v)" for u in _UNITS),
         _unit_text, direction.rises, NOT_LINEAR, sympy=_NO_TIME,
     ),
     Operator(

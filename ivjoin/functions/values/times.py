@@ -11,6 +11,7 @@ from ivjoin.expr import build
 from ivjoin.expr.build import chrono
 from ivjoin.expr.build.strings import constant_text
 from ivjoin.expr.kernels import times as ops_time
+from ivjoin.expr.kernels.calendar import TRUNC_UNITS
 from ivjoin.expr.literals import is_literal, literal
 from ivjoin.expr.words import string_text
 from ivjoin.functions.records import direction
@@ -19,7 +20,7 @@ from ivjoin.functions.records.record import Absent, Build, Call, Meaning, Operat
 from ivjoin.functions.records.writing import ADD, ATOM, Arg, Node, Written, called, infix, written_call
 from ivjoin.functions.rules import rules_time
 from ivjoin.functions.rules.rule import same
-from ivjoin.functions.rules.rules_integer import linear
+from ivjoin.functions.rules.rules_integer import arithmetic
 
 __all__ = ["OPERATORS", "SPELLINGS", "extracted"]
 
@@ -119,7 +120,7 @@ def _with_unit(make: Callable[[str, Node, str], Node], what: str) -> Build:
 
 OPERATORS = (
     Operator(
-        "add_days", {"time": Meaning(ops_time.add_days, lambda p: linear(p, 1))},
+        "add_days", {"time": Meaning(ops_time.add_days, arithmetic("add"))},
         ("date_add(l.d, r.n)", "l.d + INTERVAL 3 DAYS", "l.d - INTERVAL 3 DAYS"),
         _moved("DAY", "date_add"), direction.add, forms.ADD,
         calls=(call("date_add dateadd", 2, 2, lambda a, z: chrono.add_days(a[0], a[1], z)),), sympy=_NO_TIME,
@@ -131,13 +132,13 @@ OPERATORS = (
         calls=(call("add_months", 2, 2, lambda a, z: chrono.add_months(a[0], a[1], z)),), sympy=_NO_TIME,
     ),
     Operator(
-        "date_diff", {"time": Meaning(ops_time.date_diff, lambda p: linear(p, -1))}, ("datediff(l.d, r.e)",),
+        "date_diff", {"time": Meaning(ops_time.date_diff, arithmetic("sub"))}, ("datediff(l.d, r.e)",),
         infix("-", ADD), direction.sub, forms.ADD,
         calls=(call("datediff date_diff", 2, 2, lambda a, z: build.days_apart(a[0], a[1], z)),), sympy=_NO_TIME,
     ),
     Operator(
         "date_trunc", {"time": Meaning(ops_time.date_trunc, rules_time.date_trunc)},
-        tuple(f"date_trunc('{u}', l.t)" for u in chrono.TRUNC_UNITS),
+        tuple(f"date_trunc('{u}', l.t)" for u in TRUNC_UNITS),
         _date_trunc, direction.at_fixed_clock, _CUT,
         calls=(call("date_trunc", 2, 2, _with_unit(chrono.date_trunc, "the unit of date_trunc")),), sympy=_NO_TIME,
     ),

@@ -20,7 +20,8 @@ from typing import Any
 from ivjoin.interval.errors import IntervalError
 from ivjoin.interval.machine.bisection import float_preimage, preimage
 from ivjoin.interval.machine.decimals import half_up, rounded, unrounded
-from ivjoin.interval.machine.float_operators import above, at_least, at_most, below
+from ivjoin.interval.machine.domains import nearest
+from ivjoin.interval.machine.float_operators import above, below, cut
 from ivjoin.interval.machine.floats import Format
 from ivjoin.interval.machine.operation import NULL, Unary, within
 from ivjoin.interval.machine.pairs import EMPTY, Pair, meet
@@ -28,7 +29,6 @@ from ivjoin.interval.machine.types import DAY, Type
 
 __all__ = ["conversion", "floored", "scaled", "truncated"]
 
-_PAST = 1 << 1100  # beyond every limit
 _SHORTEST_LIMIT = 1e39
 
 
@@ -165,15 +165,13 @@ def _float_to_int(s: Type, t: Type) -> Unary:
     saturates = t == Type("int", 64)
 
     def convert(x: float) -> int:
-        if x - x != 0:
-            return _PAST if x > 0 else -_PAST
-        n = int(x)
+        n = cut(int, x)
         return most if saturates and n == most + 1 else n
 
     def back(z: Pair, x: Pair) -> Pair:
-        low = at_least(f, z[0]) if z[0] > 0 else above(f, z[0] - 1)
-        high = at_most(f, z[1]) if z[1] < 0 else below(f, z[1] + 1)
-        return low, (at_most(f, most + 1) if saturates and z[1] == most else high)
+        low = nearest(z[0], f, True) if z[0] > 0 else above(f, z[0] - 1)
+        high = nearest(z[1], f, False) if z[1] < 0 else below(f, z[1] + 1)
+        return low, (nearest(most + 1, f, False) if saturates and z[1] == most else high)
 
     return _rising(t, convert, back, nan="error")
 
@@ -200,10 +198,7 @@ def _float_to_timestamp(s: Type, t: Type) -> Unary:
     per, most = float(t.ticks), t.limits[1]
 
     def convert(x: float) -> int:
-        y = x * per
-        if y - y != 0:
-            return _PAST if y > 0 else -_PAST
-        n = int(y)
+        n = cut(int, x * per)
         return most if n == most + 1 else n
 
     return _by_bisection(s, t, convert, lambda z: z / per)

@@ -12,8 +12,8 @@ from ivjoin.interval.machine import integers as m
 from ivjoin.interval.machine.pairs import EMPTY, Pair, by_sign, hull, is_empty, meet, shaved
 
 __all__ = [
-    "divided", "half_up", "product", "product_rev", "quotient", "quotient_rev1", "quotient_rev2", "rounded",
-    "shortened", "unrounded",
+    "divided", "half_even", "half_up", "product", "product_rev", "quotient", "quotient_rev1", "quotient_rev2",
+    "rounded", "shortened", "unrounded",
 ]  # fmt: skip
 
 _WORKING_DIGITS = 38
@@ -25,6 +25,12 @@ def half_up(n: int, d: int) -> int:
     q, rest = divmod(abs(n), abs(d))
     q += 2 * rest >= abs(d)
     return q if (n < 0) == (d < 0) else -q
+
+
+def half_even(n: int, d: int) -> int:
+    """Return n / d rounded to the nearest integer, ties to the even one; d > 0."""
+    q, rest = divmod(n, d)
+    return q + (2 * rest > d or (2 * rest == d and q & 1))
 
 
 def rounded(x: Pair, unit: int) -> Pair:

@@ -13,34 +13,21 @@ from math import ceil, floor, inf
 from ivjoin.interval.errors import IntervalError
 from ivjoin.interval.machine import float_remainders as r
 from ivjoin.interval.machine import floats as m
+from ivjoin.interval.machine.domains import nearest
 from ivjoin.interval.machine.floats import Format
 from ivjoin.interval.machine.operation import Binary, Unary, sign_rev, within
 from ivjoin.interval.machine.pairs import EMPTY, Pair, hull, is_empty, meet, neg, shaved
 from ivjoin.interval.machine.types import Type
 
-__all__ = ["above", "at_least", "at_most", "below", "outer", "tightened", "unary"]
+__all__ = ["above", "below", "cut", "outer", "tightened", "unary"]
 
-_PAST = 1 << 1100  # beyond every limit, for the integer next to an infinity
+_PAST = 1 << 1100
 _WALK = 8
-
-
-def at_least(f: Format, n: int) -> float:
-    """Return the least number of a format not below an int."""
-    try:
-        x = f.near(float(n))
-    except OverflowError:
-        return inf if n > 0 else -f.max
-    return f.up(x) if x < n else x
-
-
-def at_most(f: Format, n: int) -> float:
-    """Return the greatest number of a format not above an int."""
-    return -at_least(f, -n)
 
 
 def above(f: Format, n: int) -> float:
     """Return the least number of a format above an int."""
-    x = at_least(f, n)
+    x = nearest(n, f, True)
     return f.up(x) if x == n else x
 
 
@@ -124,12 +111,9 @@ def _sign_of(x: float) -> float:
     return (x > 0) - (x < 0) + 0.0
 
 
-def _floor_of(x: float) -> int:
-    return floor(x) if x - x == 0 else _PAST if x > 0 else -_PAST
-
-
-def _ceil_of(x: float) -> int:
-    return ceil(x) if x - x == 0 else _PAST if x > 0 else -_PAST
+def cut(step: Callable[[float], int], x: float) -> int:
+    """Return floor, ceil or int of a number; for an infinity, a number beyond every limit."""
+    return step(x) if x - x == 0 else _PAST if x > 0 else -_PAST
 
 
 _INT64 = Type("int", 64)
@@ -137,7 +121,7 @@ _INT64 = Type("int", 64)
 
 def _stepped(step: Callable[[float], int], back: Callable[[Pair, Pair], Pair]) -> Unary:
     """Return floor or ceil; infinities and numbers beyond the limits are errors."""
-    return Unary(_INT64, within(lambda x: (step(x[0]), step(x[1])), back, _INT64.limits), back, "zero")
+    return Unary(_INT64, within(lambda x: (cut(step, x[0]), cut(step, x[1])), back, _INT64.limits), back, "zero")
 
 
 def unary(name: str, d: Type) -> Unary:
@@ -153,7 +137,7 @@ def unary(name: str, d: Type) -> Unary:
         return Unary(d, lambda x: (_sign_of(x[0]), _sign_of(x[1])), lambda z, x: sign_rev(z, x, f.tiny))
     # Under Spark, floor and ceil of NaN are 0.
     if name == "floor":
-        return _stepped(_floor_of, lambda z, x: meet((at_least(f, z[0]), below(f, z[1] + 1)), x))
+        return _stepped(floor, lambda z, x: meet((nearest(z[0], f, True), below(f, z[1] + 1)), x))
     if name == "ceil":
-        return _stepped(_ceil_of, lambda z, x: meet((above(f, z[0] - 1), at_most(f, z[1])), x))
+        return _stepped(ceil, lambda z, x: meet((above(f, z[0] - 1), nearest(z[1], f, False)), x))
     raise IntervalError(f"{name} is not defined for {d}; for a function of real numbers use Interval")

@@ -10,17 +10,17 @@ Division truncates, ``mod`` has the sign of the dividend, and ``pmod`` is not ne
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import reduce
 from math import isqrt
 from typing import Any
 
 from ivjoin.interval.machine.bisection import last_true
-from ivjoin.interval.machine.pairs import EMPTY, Pair, abs_, abs_rev, by_sign, hull, meet, neg
+from ivjoin.interval.machine.pairs import EMPTY, Pair, abs_, abs_rev, by_sign, hull, meet, neg, shaved
 
 __all__ = [
-    "EMPTY", "abs_", "abs_rev", "div", "div_rev_dividend", "div_rev_divisor", "floor_root", "hull", "meet", "mod",
+    "EMPTY", "abs_", "abs_rev", "div", "div_rev_dividend", "div_rev_divisor", "hull", "meet", "mod",
     "mod_rev_dividend", "mod_rev_divisor", "mul", "mul_rev", "pmod", "pmod_rev_dividend", "pmod_rev_divisor",
-    "roughly_signed", "sqr", "sqr_rev", "truncated",
+    "root_down", "roughly_signed", "truncated",
 ]  # fmt: skip
 
 
@@ -42,23 +42,11 @@ def mul_rev(z: Pair, b: Pair, x: Pair) -> Pair:
     return by_sign(b, 1, lambda bl, bh: _ratio(z, bl, bh), x=x)
 
 
-def sqr(a: Pair) -> Pair:
-    """Return ``a * a`` of one and the same value."""
-    lo, hi = abs_(a)
-    return lo * lo, hi * hi
-
-
-def sqr_rev(z: Pair, x: Pair) -> Pair:
-    """Return the members of ``x`` whose square is in ``z``."""
-    if z[1] < 0:
-        return EMPTY
-    root = 0 if z[0] <= 0 else isqrt(z[0] - 1) + 1
-    return abs_rev((root, isqrt(z[1])), x)
-
-
-def floor_root(n: int, k: int) -> int:
-    """Return the greatest int whose k-th power is not above ``n >= 0``."""
-    return isqrt(n) if k == 2 else last_true(lambda r: r**k <= n, 0, 1 << -(-n.bit_length() // k))
+def root_down(n: int, k: int) -> int:
+    """Return the greatest int whose k-th power, with the sign of the int, is not above ``n``."""
+    size = abs(n)
+    root = isqrt(size) if k == 2 else last_true(lambda r: r**k <= size, 0, 1 << -(-size.bit_length() // k))
+    return root if n >= 0 else -root - (root**k < size)
 
 
 # Division
@@ -197,10 +185,7 @@ def mod_rev_dividend(z: Pair, b: Pair, x: Pair) -> Pair:
     m = abs_(b)
     bl, bh = max(m[0], 1), m[1]
     if bh - bl < _FEW:
-        out = EMPTY
-        for k in range(bl, bh + 1):
-            out = hull(out, _signed_dividends(z, k, x))
-        return out
+        return reduce(hull, (_signed_dividends(z, k, x) for k in range(bl, bh + 1)), EMPTY)
     return roughly_signed(z, bl, x)
 
 
@@ -221,17 +206,7 @@ def _moduli(z: Pair, a: Pair, b: Pair) -> Pair:
     if meet(a, z) == EMPTY:
         # No dividend is its own remainder, so it contains the divisor at least once in addition to the remainder.
         hi = min(hi, max(-a[0], a[1]) - (least - 1))
-    return _tried(lo, hi, lambda k: meet(mod(a, (k, k)), z) != EMPTY)
-
-
-def _tried(lo: int, hi: int, reached: Callable[[int], bool]) -> Pair:
-    """Return a pair without the divisors at its ends that a test refutes, a few in all."""
-    tries = _FEW
-    while lo <= hi and tries and not reached(lo):
-        lo, tries = lo + 1, tries - 1
-    while lo <= hi and tries and not reached(hi):
-        hi, tries = hi - 1, tries - 1
-    return (lo, hi) if lo <= hi else EMPTY
+    return shaved((lo, hi), lambda k: meet(mod(a, (k, k)), z) != EMPTY, _FEW)
 
 
 def _floor_remainders(a: Pair, bl: int, bh: int) -> Pair:
@@ -254,10 +229,7 @@ def pmod_rev_dividend(z: Pair, b: Pair, x: Pair) -> Pair:
         if z[1] < 0:
             return EMPTY
         if bh - bl < _FEW:
-            out = EMPTY
-            for k in range(bl, bh + 1):
-                out = hull(out, _congruent(z, k, x))
-            return out
+            return reduce(hull, (_congruent(z, k, x) for k in range(bl, bh + 1)), EMPTY)
         if x[0] >= 0:
             return roughly_signed(z, bl, x)
         return x if z[0] < bh else EMPTY
@@ -278,7 +250,7 @@ def pmod_rev_divisor(z: Pair, a: Pair, x: Pair) -> Pair:
     out = EMPTY
     if x[1] > 0 and z[1] >= 0:
         lo, hi = max(x[0], 1, z[0] + 1), min(x[1], _largest_modulus(z, a))
-        out = _tried(lo, hi, lambda k: meet(_floor_remainders(a, k, k), z) != EMPTY)
+        out = shaved((lo, hi), lambda k: meet(_floor_remainders(a, k, k), z) != EMPTY, _FEW)
     if x[0] < 0:
         out = hull(out, neg(_moduli(z, a, (max(-x[1], 1), -x[0]))))
     return out

@@ -55,8 +55,9 @@ def outer(name: str, x: Type, y: Type) -> Binary:
 
     Its bounds enclose the results, and are the hull for sums and where the arguments are single values.
     """
+    made: Binary | None
     if x.kind == y.kind == "decimal":
-        made: Binary | None = _decimal(name, x, y)
+        made = _decimal(name, x, y)
     elif x == y and x.kind == "float":
         made = float_operators.outer(name, x)
     elif x == y and x.kind == "int":
@@ -86,21 +87,20 @@ def _linear(result: Type, sign: int) -> Binary:
 
 
 def _product(result: Type) -> Binary:
-    return Binary(result, m.mul, m.mul_rev, m.mul_rev)
+    return Binary(result, *_WHOLE["mul"])
 
 
-def _integer(name: str, d: Type) -> Binary:
+# By name: the results of whole numbers, and the members of either argument that can give them.
+_WHOLE = {
+    "mul": (m.mul, m.mul_rev, m.mul_rev), "div": (m.div, m.div_rev_dividend, m.div_rev_divisor),
+    "rem": (m.mod, m.mod_rev_dividend, m.mod_rev_divisor), "pmod": (m.pmod, m.pmod_rev_dividend, m.pmod_rev_divisor),
+}  # fmt: skip
+
+
+def _integer(name: str, d: Type) -> Binary | None:
     if name in ("add", "sub"):
         return _linear(d, 1 if name == "add" else -1)
-    if name == "mul":
-        return _product(d)
-    if name == "div":
-        return Binary(d, m.div, m.div_rev_dividend, m.div_rev_divisor)
-    if name == "rem":
-        return Binary(d, m.mod, m.mod_rev_dividend, m.mod_rev_divisor)
-    if name == "pmod":
-        return Binary(d, m.pmod, m.pmod_rev_dividend, m.pmod_rev_divisor)
-    raise _unknown(name, d, d)
+    return Binary(d, *_WHOLE[name]) if name in _WHOLE else None
 
 
 # Decimals
@@ -115,10 +115,12 @@ def _scaled_down(a: Pair, k: int) -> Pair:
     return -(-a[0] // k), a[1] // k
 
 
-def _decimal(name: str, s: Type, u: Type) -> Binary:
+def _decimal(name: str, s: Type, u: Type) -> Binary | None:
     result, scale = decimal_result(name, s, u), max(s.scale, u.scale)
     j, k = 10 ** (scale - s.scale), 10 ** (scale - u.scale)
     if name in ("add", "sub"):
+        if s.scale == u.scale == result.scale:
+            return _linear(result, 1 if name == "add" else -1)
         return _decimal_sum(result, 1 if name == "add" else -1, j, k, 10 ** (scale - result.scale))
     if name == "mul":
         unit = 10 ** (s.scale + u.scale - result.scale)
@@ -138,16 +140,13 @@ def _decimal(name: str, s: Type, u: Type) -> Binary:
     if name in ("rem", "pmod"):
         if result.scale != scale:
             raise IntervalError(f"{name} of {s} and {u} needs more than 38 digits; cast both to a smaller domain first")
-        f, back1, back2 = (
-            (m.mod, m.mod_rev_dividend, m.mod_rev_divisor) if name == "rem"
-            else (m.pmod, m.pmod_rev_dividend, m.pmod_rev_divisor)
-        )  # fmt: skip
+        f, back1, back2 = _WHOLE[name]
         return Binary(
             result, lambda a, b: f(_scaled_up(a, j), _scaled_up(b, k)),
             lambda z, b, x: _scaled_down(back1(z, _scaled_up(b, k), _scaled_up(x, j)), j),
             lambda z, a, x: _scaled_down(back2(z, _scaled_up(a, j), _scaled_up(x, k)), k),
         )  # fmt: skip
-    raise _unknown(name, s, u)
+    return None
 
 
 def _decimal_sum(result: Type, sign: int, j: int, k: int, unit: int) -> Binary:
@@ -219,19 +218,11 @@ def _power(k: int) -> tuple[Callable[[Pair], Pair], Callable[[Pair, Pair], Pair]
             x = m.abs_(x)
         return x[0] ** k, x[1] ** k
 
-    def root_down(c: int) -> int:
-        if c >= 0:
-            return m.floor_root(c, k)
-        r = m.floor_root(-c, k)
-        return -r if r**k == -c else -r - 1
-
     def back(z: Pair, x: Pair) -> Pair:
+        least, most = -m.root_down(-z[0], k), m.root_down(z[1], k)
         if k % 2:
-            return meet((-root_down(-z[0]), root_down(z[1])), x)
-        if z[1] < 0:
-            return EMPTY
-        least = -root_down(-z[0]) if z[0] > 0 else 0
-        return m.abs_rev((least, root_down(z[1])), x)
+            return meet((least, most), x)
+        return m.abs_rev((max(least, 0), most), x) if most >= 0 else EMPTY
 
     return up, back
 

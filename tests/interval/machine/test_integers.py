@@ -11,6 +11,13 @@ from ivjoin.interval.machine import integers as m
 from ivjoin.interval.machine.bisection import first_true, last_true
 
 
+def test_roots() -> None:
+    for n in (*range(-70, 71), 10**30, -(10**30), 10**30 - 1):
+        for k in (1, 2, 3, 4, 5):
+            r = m.root_down(n, k)
+            assert r * abs(r) ** (k - 1) <= n < (r + 1) * abs(r + 1) ** (k - 1)
+
+
 def test_bounds_are_exact_beyond_doubles() -> None:
     # 1525 * 13365 was found infeasible by a solver that divided in doubles; larger ones lose digits for sure.
     big = 3037000499
