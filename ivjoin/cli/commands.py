@@ -19,7 +19,7 @@ from ivjoin import MultiJoinMetrics
 from ivjoin.cli.asof import asof_question
 from ivjoin.cli.dialects import as_options, check_types, dialect_of
 from ivjoin.cli.many import question_of_many, steps_of_many
-from ivjoin.cli.options import asked_of, parse_bounds, parse_keys, parse_pick, running_of
+from ivjoin.cli.options import parse_pick, question_of_two, running_of
 from ivjoin.cli.parser import command_parser, paths_by_alias
 from ivjoin.cli.progress import Progress
 from ivjoin.cli.sql import Tables, sql_question
@@ -45,6 +45,8 @@ def main(arguments: Sequence[str] | None = None, on_stop: list[Callable[[], None
     options.on_stop = [] if on_stop is None else on_stop
     options.on_stop.append(remove_unfinished)
     try:
+        if "metrics_json" in options:
+            _check_places(options)
         code = int(_COMMANDS[options.command](options))
         if sys.stdout is not None:
             _flush_output()
@@ -94,15 +96,11 @@ def _opened(path: str, options: argparse.Namespace, side: str | None = None) -> 
     return open_stream(path, options.format, csv) if path == "-" else open_files(path, options.format, csv)
 
 
-def _question(options: argparse.Namespace, left: pa.Schema, right: pa.Schema) -> dict[str, Any]:
-    return {
-        "on": parse_keys(options.on),
-        "condition": options.condition,
-        "how": options.how,
-        "left_bounds": parse_bounds(options.left_bounds, left, options.timezone),
-        "right_bounds": parse_bounds(options.right_bounds, right, options.timezone),
-        "allow_cross": options.allow_cross,
-    } | asked_of(options)
+def _many(options: argparse.Namespace, paths: dict[str, str]) -> tuple[dict[str, Files], dict[str, Any]]:
+    """Return the opened inputs by alias, and the options of their join."""
+    files = {alias: _opened(path, options) for alias, path in paths.items()}
+    check_types(options, [f.schema for f in files.values()])
+    return files, question_of_many(options, {alias: f.schema for alias, f in files.items()})
 
 
 # -- commands ---------------------------------------------------------------------------------------------------------
@@ -110,26 +108,21 @@ def _question(options: argparse.Namespace, left: pa.Schema, right: pa.Schema) ->
 
 def _join(options: argparse.Namespace) -> int:
     paths = paths_by_alias(options)
-    _check_places(options)
     if paths is None:
         stream, inputs = _join_of_two(options)
     else:
-        files = {alias: _opened(path, options) for alias, path in paths.items()}
-        check_types(options, [f.schema for f in files.values()])
-        asked = question_of_many(options, {alias: f.schema for alias, f in files.items()})
+        files, asked = _many(options, paths)
         stream = ivjoin.multi_join(files, **asked, **steps_of_many(options), **running_of(options))
         inputs = list(files.values())
     return _written(options, inputs, stream)
 
 
 def _asof(options: argparse.Namespace) -> int:
-    _check_places(options)
     left, right = _open_inputs(options)
     return _written(options, [left, right], ivjoin.asof_join(left, right, **asof_question(options)))
 
 
 def _sql(options: argparse.Namespace) -> int:
-    _check_places(options)
     tables = Tables(options.files, lambda path: _opened(path, options))
     stream = ivjoin.sql(options.query, inputs=tables, **sql_question(options))
     check_types(options, [f.schema for f in tables.files])
@@ -137,7 +130,6 @@ def _sql(options: argparse.Namespace) -> int:
 
 
 def _window(options: argparse.Namespace) -> int:
-    _check_places(options)
     left, right = _open_inputs(options)
     stream = ivjoin.window_join(left, right, **window_question(options, left.schema, right.schema))
     return _written(options, [left, right], stream)
@@ -192,7 +184,8 @@ def _output_format(options: argparse.Namespace) -> str | None:
 def _join_of_two(options: argparse.Namespace) -> tuple[Any, list[Files]]:
     left, right = _open_inputs(options)
     stream = ivjoin.band_join(
-        left, right, **_question(options, left.schema, right.schema), **running_of(options), suffix=options.suffix,
+        left, right, **question_of_two(options, left.schema, right.schema), **running_of(options),
+        suffix=options.suffix, allow_cross=options.allow_cross,
         pick=None if options.pick is None else parse_pick(options.pick),
     )
     return stream, [left, right]
@@ -234,15 +227,13 @@ def _explain(options: argparse.Namespace) -> int:
         raise IvjoinError("cannot write standard output: it is closed")
     paths = paths_by_alias(options)
     if paths is not None:
-        files = {alias: _opened(path, options) for alias, path in paths.items()}
-        check_types(options, [f.schema for f in files.values()])
         if options.how not in (None, "inner"):
             raise IvjoinError("explain shows inner joins of many inputs; leave --how out")
-        asked = question_of_many(options, {alias: f.schema for alias, f in files.items()})
+        files, asked = _many(options, paths)
         print(ivjoin.explain(files, **asked, workers=options.workers))
         return 0
     left, right = _open_inputs(options)
-    question = _question(options, left.schema, right.schema)
+    question = question_of_two(options, left.schema, right.schema) | {"allow_cross": options.allow_cross}
     if options.aggregate:
         question["aggregate"] = parse_aggregates(options.aggregate)
     text = ivjoin.explain(left, right, **question)

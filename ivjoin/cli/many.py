@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ivjoin.cli.options import params_of, parse_bounds, parse_order, parse_pick, parse_zone
+from ivjoin.cli.options import params_of, parse_bounds, parse_orders, parse_pick, parse_zone
 from ivjoin.errors import IvjoinError, came
 
 __all__ = ["add_options", "aliased", "question_of_many", "steps_of_many"]
@@ -79,12 +79,7 @@ def _is_there(text: str) -> bool:
 
 def question_of_many(options: argparse.Namespace, schemas: Mapping[str, pa.Schema]) -> dict[str, Any]:
     """Return the options of :func:`ivjoin.multi_join`, without the inputs."""
-    orders: dict[str, list[Any]] = {}
-    for text in options.order:
-        alias, equals, rest = (p.strip() for p in text.partition("="))
-        if not equals or alias not in schemas or not rest:
-            raise IvjoinError(f"--order is {came(text)}; expected ALIAS=ORDER, with one of {', '.join(schemas)}")
-        orders.setdefault(alias, []).append(parse_order(rest))
+    orders = parse_orders(options.order, schemas)
     bounds: dict[str, Any] = {}
     for text in options.bounds:
         alias, dot, rest = (p.strip() for p in text.partition("."))
@@ -95,7 +90,7 @@ def question_of_many(options: argparse.Namespace, schemas: Mapping[str, pa.Schem
     if views not in ("auto", "none", "all"):
         views = [[a.strip() for a in group.split(",")] for group in views.split(";")]
     return {
-        "condition": options.condition, "orders": orders or None, "bounds": bounds or None, "views": views,
+        "condition": options.condition, "orders": orders, "bounds": bounds or None, "views": views,
         "allow_cross": options.allow_cross, "timezone": parse_zone(options.timezone),
         "params": params_of(options),
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import date, datetime, timedelta, tzinfo
 from datetime import timezone as timezone_of
 from decimal import Decimal, InvalidOperation
@@ -13,11 +13,11 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pyarrow as pa
 
-from ivjoin.errors import ColumnError, OptionError, OrderError, came
+from ivjoin.errors import ColumnError, IvjoinError, OptionError, OrderError, came
 
 __all__ = [
-    "add_limit", "add_param", "asked_of", "limit_of", "names", "params_of", "parse_bounds", "parse_keys", "parse_order",
-    "parse_pick", "parse_zone", "running_of",
+    "NAMED", "add_bounds", "add_limit", "add_param", "asked_of", "limit_of", "names", "params_of", "parse_bounds",
+    "parse_keys", "parse_order", "parse_orders", "parse_pick", "parse_zone", "question_of_two", "running_of",
 ]  # fmt: skip
 
 _ORDER = re.compile(
@@ -30,7 +30,7 @@ _PICK = re.compile(
 )
 _OFFSET = re.compile(r"(?:UTC|GMT|UT|Z)?(?:(?P<sign>[+-])(?P<h>[0-9]{1,2})(?::?(?P<m>[0-9]{2}))?)?")
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
-_NAMED = re.compile(r"(?P<name>[A-Za-z_]\w*)=(?P<value>.*)", re.DOTALL)
+NAMED = re.compile(r"(?P<name>[A-Za-z_]\w*)=(?P<value>.*)", re.DOTALL)
 _SIGNED = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?P<e>[eE][+-]?[0-9]+)?")
 _WORDS = {"true": True, "false": False, "null": None}
 _MOST_DIGITS = 310
@@ -69,11 +69,19 @@ def add_param(command: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
+def add_bounds(command: argparse.ArgumentParser) -> None:
+    for side in ("left", "right"):
+        command.add_argument(
+            f"--{side}-bounds", action="append", default=[], metavar="NAME=A..B",
+            help=f"promised bounds of a column of {side.upper()}; repeatable",
+        )  # fmt: skip
+
+
 def params_of(options: argparse.Namespace) -> dict[str, Any] | None:
     """Return the values of ``--param``: numbers, true, false and null, and else text."""
     out: dict[str, Any] = {}
     for text in options.param:
-        found = _NAMED.fullmatch(text.strip())
+        found = NAMED.fullmatch(text.strip())
         if found is None:
             raise OptionError(f"--param is {came(text)}; expected NAME=VALUE, such as w=5")
         value = found["value"]
@@ -98,6 +106,17 @@ def asked_of(options: argparse.Namespace) -> dict[str, Any]:
         "idle_timeout": options.idle_timeout,
         "idle": options.idle,
     }
+
+
+def question_of_two(options: argparse.Namespace, left: pa.Schema, right: pa.Schema) -> dict[str, Any]:
+    """Return the keys, condition, type, bounds, orders, zone, parameters and patience of a join of two inputs."""
+    return {
+        "on": parse_keys(options.on),
+        "condition": options.condition,
+        "how": options.how,
+        "left_bounds": parse_bounds(options.left_bounds, left, options.timezone),
+        "right_bounds": parse_bounds(options.right_bounds, right, options.timezone),
+    } | asked_of(options)
 
 
 def running_of(options: argparse.Namespace) -> dict[str, Any]:
@@ -180,6 +199,19 @@ def parse_order(text: str) -> Any:
         nulls = "first" if found["nulls"].upper() == "FIRST" else "last"
     descending = (found["way"] or "").upper() == "DESC"
     return Order(found["expr"], descending=descending, slack=_slack(found["slack"]), nulls=nulls)
+
+
+def parse_orders(texts: Sequence[str], known: Collection[str] | None = None) -> dict[str, list[Any]] | None:
+    """Return the orders of ``ALIAS=ORDER`` by alias; IvjoinError unless the aliases are ``known``, if these are given.
+    """
+    orders: dict[str, list[Any]] = {}
+    for text in texts:
+        alias, equals, rest = (p.strip() for p in text.partition("="))
+        if not equals or not rest or (known is not None and alias not in known):
+            which = "" if known is None else f", with one of {', '.join(known)}"
+            raise IvjoinError(f"--order is {came(text)}; expected ALIAS=ORDER{which}")
+        orders.setdefault(alias, []).append(parse_order(rest))
+    return orders or None
 
 
 def _slack(text: str | None) -> int | Decimal | str | None:

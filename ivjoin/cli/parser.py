@@ -10,7 +10,7 @@ import ivjoin
 from ivjoin.cli.asof import ASOF_EXAMPLE, add_asof
 from ivjoin.cli.dialects import add_csv
 from ivjoin.cli.many import add_options, aliased
-from ivjoin.cli.options import add_limit, add_param
+from ivjoin.cli.options import add_bounds, add_limit, add_param
 from ivjoin.cli.sql import SQL_EXAMPLE, add_sql
 from ivjoin.cli.window import WINDOW_EXAMPLE, add_aggregate, add_window
 from ivjoin.files.formats import FORMATS
@@ -57,26 +57,19 @@ def command_parser() -> argparse.ArgumentParser:
         description="Give each left row the last right row before it, the first one after it, or the nearest one.",
         epilog=ASOF_EXAMPLE, formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
-    _add_inputs(asof)
-    add_asof(asof)
-    _add_threads(asof)
-    add_limit(asof, "raise (default), or spill to files")
-    _add_orders(asof)
-    _add_files(asof)
-    _add_output(asof)
-
     window = commands.add_parser(
         "window", help="give each left row aggregates of the right rows in its window",
         description="Give each left row aggregates of the right rows that match it.",
         epilog=WINDOW_EXAMPLE, formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
-    _add_inputs(window)
-    add_window(window)
-    _add_threads(window)
-    add_limit(window, "raise (default), or spill to files")
-    _add_orders(window)
-    _add_files(window)
-    _add_output(window)
+    for command, add in ((asof, add_asof), (window, add_window)):
+        _add_inputs(command)
+        add(command)
+        _add_threads(command)
+        add_limit(command, "raise (default), or spill to files")
+        _add_orders(command)
+        _add_files(command)
+        _add_output(command)
 
     sql = commands.add_parser(
         "sql", help="join files by a SQL query", description="Join files by a SQL query in Spark's dialect.",
@@ -172,11 +165,7 @@ def _add_question(command: argparse.ArgumentParser) -> None:
     kinds = "inner (default), left, right, full, or left_ or right_ with semi or anti; a=left,b=full for many inputs"
     add("--how", default="inner", help=kinds)
     _add_orders(command)
-    for side in ("left", "right"):
-        add(
-            f"--{side}-bounds", action="append", default=[], metavar="NAME=A..B",
-            help=f"promised bounds of a column of {side.upper()}; repeatable",
-        )  # fmt: skip
+    add_bounds(command)
     add_param(command)
     add_options(command)
     _add_files(command)

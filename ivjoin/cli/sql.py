@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from ivjoin.cli.options import add_param, limit_of, params_of, parse_order, parse_zone
+from ivjoin.cli.options import NAMED, add_param, limit_of, params_of, parse_orders, parse_zone
 from ivjoin.errors import FileError, IvjoinError, came
 from ivjoin.files.datasets import Files
 
@@ -19,9 +18,6 @@ example:
   ivjoin sql "SELECT l.id, r.ad FROM 'clicks.parquet' l LEFT JOIN 'views/*.parquet' r \\
       ON l.user = r.user AND l.ts BETWEEN r.ts AND r.ts + INTERVAL 1 HOUR" -o matches.parquet
 """
-_NAMED = re.compile(r"(?P<name>[A-Za-z_]\w*)=(?P<value>.*)", re.DOTALL)
-
-
 
 def add_sql(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
@@ -39,7 +35,7 @@ class Tables(Mapping[str, Files]):
         self._opened = opened
         self.files: list[Files] = []
         for text in named:
-            found = _NAMED.fullmatch(text)
+            found = NAMED.fullmatch(text)
             if found is None:
                 raise IvjoinError(f"{came(text)} follows the query; expected NAME=FILE, or a path in its quotes")
             self._paths[found["name"]] = found["value"]
@@ -62,13 +58,7 @@ class Tables(Mapping[str, Files]):
 
 def sql_question(options: argparse.Namespace) -> dict[str, Any]:
     """Return the options of :func:`ivjoin.sql`, without the inputs."""
-    orders: dict[str, list[Any]] = {}
-    for text in options.order:
-        alias, equals, rest = (p.strip() for p in text.partition("="))
-        if not equals or not rest:
-            raise IvjoinError(f"--order is {came(text)}; expected ALIAS=ORDER")
-        orders.setdefault(alias, []).append(parse_order(rest))
     return {
-        "params": params_of(options), "orders": orders or None, "batch_size": options.batch_size,
+        "params": params_of(options), "orders": parse_orders(options.order), "batch_size": options.batch_size,
         "on_late": options.on_late, "timezone": parse_zone(options.timezone), "sort": options.sort,
     } | limit_of(options)

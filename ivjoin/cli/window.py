@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ivjoin.cli.options import add_param, asked_of, parse_bounds, parse_keys, running_of
+from ivjoin.cli.options import add_bounds, add_param, question_of_two, running_of
 from ivjoin.errors import ColumnError, came
 
 __all__ = ["WINDOW_EXAMPLE", "add_aggregate", "add_window", "parse_aggregates", "window_question"]
@@ -28,11 +28,7 @@ def add_window(command: argparse.ArgumentParser) -> None:
     add_param(command)
     add("--how", default="left", help="left (default), or inner: drop left rows with an empty window")
     add("--include-previous", action="store_true", help="the last row before a window counts as its first row")
-    for side in ("left", "right"):
-        add(
-            f"--{side}-bounds", action="append", default=[], metavar="NAME=A..B",
-            help=f"promised bounds of a column of {side.upper()}; repeatable",
-        )  # fmt: skip
+    add_bounds(command)
 
 
 def add_aggregate(command: argparse.ArgumentParser, required: bool = False) -> None:
@@ -45,15 +41,8 @@ def add_aggregate(command: argparse.ArgumentParser, required: bool = False) -> N
 
 def window_question(options: argparse.Namespace, left: pa.Schema, right: pa.Schema) -> dict[str, Any]:
     """Return the arguments of :func:`ivjoin.window_join`."""
-    return {
-        "on": parse_keys(options.on),
-        "condition": options.condition,
-        "aggregate": parse_aggregates(options.aggregate),
-        "how": options.how,
-        "include_previous": options.include_previous,
-        "left_bounds": parse_bounds(options.left_bounds, left, options.timezone),
-        "right_bounds": parse_bounds(options.right_bounds, right, options.timezone),
-    } | asked_of(options) | running_of(options)
+    own = {"aggregate": parse_aggregates(options.aggregate), "include_previous": options.include_previous}
+    return question_of_two(options, left, right) | own | running_of(options)
 
 
 def parse_aggregates(texts: list[str]) -> dict[str, str]:

@@ -203,7 +203,7 @@ def _of_file(path: str, declared: str | None) -> Files:
         except (OSError, pa.ArrowException, ValueError) as e:
             raise unreadable(path, "parquet", e) from e
 
-    ranges = ColumnRanges.of_footer(opened.schema, footer, "left")
+    ranges = ColumnRanges(opened.schema, footer, "left")
     return Files(opened.schema, read, opened.rows, ranges, whole=whole)
 
 
@@ -219,7 +219,8 @@ def _of_parquet_file(file: pq.ParquetFile) -> Files:
 
     from ivjoin.files.statistics import ColumnRanges
 
-    files = Files(file.schema_arrow, read, file.metadata.num_rows, ColumnRanges(file, "left"))
+    schema, footer = file.schema_arrow, file.metadata
+    files = Files(schema, read, footer.num_rows, ColumnRanges(schema, footer, "left"))
     files.local = InputFiles((), opened=True)
     return files
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -32,66 +32,54 @@ class _Leaf:
     logical: dict[str, Any]
 
 
-class Ranges(Protocol):
+class Ranges:
     """The known domains of the columns of an input in each of its row groups, which have numbers."""
 
-    @property
-    def schema(self) -> pa.Schema: ...
+    schema: pa.Schema
+    row_groups: int
 
-    @property
-    def row_groups(self) -> int: ...
+    def groups_with_rows(self) -> list[int]:
+        raise NotImplementedError
 
-    def groups_with_rows(self) -> list[int]: ...
+    def of_group(self, group: int, columns: Sequence[Node]) -> dict[Node, Dom]:
+        """Return the domains of this side's columns among ``columns`` in one row group."""
+        raise NotImplementedError
 
-    def of_group(self, group: int, columns: Sequence[Node]) -> dict[Node, Dom]: ...
+    def of_groups(self, groups: Sequence[int], columns: Sequence[Node]) -> dict[Node, Dom]:
+        """Return the hull of the domains over at least one row group, of each column with a domain in all of them."""
+        hull, *rest = (self.of_group(g, columns) for g in groups)
+        for other in rest:
+            hull = {c: _hull(d, other[c]) for c, d in hull.items() if c in other}
+        return hull
 
-    def of_groups(self, groups: Sequence[int], columns: Sequence[Node]) -> dict[Node, Dom]: ...
+    def of_side(self, side: str) -> Ranges:
+        """Return the same ranges for the other input."""
+        raise NotImplementedError
 
-    def of_side(self, side: str) -> Ranges: ...
 
-
-class ColumnRanges:
-    """The domains of a file's columns, by row group and over several row groups.
+class ColumnRanges(Ranges):
+    """The domains of a file's columns, by row group.
 
     ``side`` is the input whose columns they are in expressions.
     """
 
-    def __init__(self, file: pq.ParquetFile, side: str) -> None:
-        self._begin(file.schema_arrow, file.metadata, side)
-
-    @classmethod
-    def of_footer(cls, schema: pa.Schema, metadata: pq.FileMetaData, side: str) -> ColumnRanges:
-        """Return the ranges of a file whose footer was read already."""
-        self = cls.__new__(cls)
-        self._begin(schema, metadata, side)
-        return self
-
-    def of_side(self, side: str) -> ColumnRanges:
-        """Return the same ranges for the other input."""
-        return ColumnRanges.of_footer(self.schema, self._metadata, side)
-
-    @property
-    def row_groups(self) -> int:
-        return int(self._metadata.num_row_groups)
-
-    def _begin(self, schema: pa.Schema, metadata: pq.FileMetaData, side: str) -> None:
+    def __init__(self, schema: pa.Schema, metadata: pq.FileMetaData, side: str) -> None:
         self.schema = schema
+        self.row_groups = int(metadata.num_row_groups)
         self._metadata = metadata
         self._side = side
         self._leaves = _leaves(schema, metadata)
         self._whole_strings = _writer(metadata).startswith(_WHOLE_STRINGS)
         self._found: dict[tuple[int, Node], Dom] = {}
 
+    def of_side(self, side: str) -> ColumnRanges:
+        return ColumnRanges(self.schema, self._metadata, side)
+
     def groups_with_rows(self) -> list[int]:
-        return [g for g in range(self._metadata.num_row_groups) if self._metadata.row_group(g).num_rows]
+        return [g for g in range(self.row_groups) if self._metadata.row_group(g).num_rows]
 
     def of_group(self, group: int, columns: Sequence[Node]) -> dict[Node, Dom]:
-        """Return the domains of this side's columns among ``columns`` in one row group."""
         return {c: self._dom(group, c) for c in columns if c.params[0] == self._side and c.params[1] in self._leaves}
-
-    def of_groups(self, groups: Sequence[int], columns: Sequence[Node]) -> dict[Node, Dom]:
-        """Return the hull of the domains over at least one row group."""
-        return _hulls(self.of_group(g, columns) for g in groups)
 
     def _dom(self, group: int, column: Node) -> Dom:
         dom = self._found.get((group, column))
@@ -121,7 +109,7 @@ class ColumnRanges:
         return Dom.of(t, ends[0], ends[1], null=null, nan=True)
 
 
-class FragmentRanges:
+class FragmentRanges(Ranges):
     """The same for a dataset of Parquet files, whose row groups are numbered consecutively. Reads all footers.
 
     A column that has another type in a file than in the dataset has no domain there.
@@ -132,7 +120,7 @@ class FragmentRanges:
         self._fragments = fragments
         self._side = side
         self._places = [(f, g) for f, part in enumerate(fragments) for g in range(part.metadata.num_row_groups)]
-        self._files = [ColumnRanges.of_footer(f.physical_schema, f.metadata, side) for f in fragments]
+        self._files = [ColumnRanges(f.physical_schema, f.metadata, side) for f in fragments]
         self._constant = [_constants(f) for f in fragments]
         # The folder's value replaces a column that the file has too.
         self._alike = [
@@ -150,7 +138,6 @@ class FragmentRanges:
         return [i for i, (f, g) in enumerate(self._places) if g in live[f]]
 
     def of_group(self, group: int, columns: Sequence[Node]) -> dict[Node, Dom]:
-        """Return the domains of this side's columns among ``columns`` in one row group, by footer and folder."""
         f, g = self._places[group]
         mine = [c for c in columns if c.params[0] == self._side]
         found = self._files[f].of_group(g, [c for c in mine if c.params[1] in self._alike[f]])
@@ -159,10 +146,6 @@ class FragmentRanges:
             if type(value) is int and c.type.kind == "int":
                 found[c] = Dom.of(c.type, value, value, null=False)
         return found
-
-    def of_groups(self, groups: Sequence[int], columns: Sequence[Node]) -> dict[Node, Dom]:
-        """Return the hull of the domains over at least one row group."""
-        return _hulls(self.of_group(g, columns) for g in groups)
 
     def of_side(self, side: str) -> FragmentRanges:
         return FragmentRanges(self._fragments, self.schema, side)
@@ -179,15 +162,6 @@ def _constants(fragment: Any) -> dict[str, Any]:
     from pyarrow.dataset import get_partition_keys
 
     return dict(get_partition_keys(fragment.partition_expression))
-
-
-def _hulls(known: Iterable[dict[Node, Dom]]) -> dict[Node, Dom]:
-    """Return the hull of each column for which all have a domain."""
-    first, *rest = known
-    hull = dict(first)
-    for other in rest:
-        hull = {c: _hull(d, other[c]) for c, d in hull.items() if c in other}
-    return hull
 
 
 def _leaves(schema: pa.Schema, metadata: pq.FileMetaData) -> dict[str, _Leaf]:

@@ -36,16 +36,19 @@ class Plan(Protocol):
     @property
     def reader(self) -> Reader: ...
 
-    def sees(self) -> tuple[Axis | None, bool]:
-        """Return the axis on which rows have places, and whether rows of both sides have a home there."""
-        ...
+    @property
+    def axis(self) -> Axis | None:
+        """The axis on which rows have places."""
+
+    @property
+    def both(self) -> bool:
+        """Whether rows of both sides have a home on the axis."""
 
     def features(self, s: int, batch: pa.RecordBatch) -> Features: ...
 
     def copies(self, s: int, batch: pa.RecordBatch, f: Features) -> Copies: ...
 
-    def summary(self) -> str:
-        ...
+    def summary(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -117,7 +120,7 @@ class PlanList:
                 continue
             whole = len(mine) == batch.num_rows
             part = batch if whole else self._rows(batch, mine)
-            if plan.sees() == (self.axis, self.both):
+            if (plan.axis, plan.both) == (self.axis, self.both):
                 f = given if whole else given.taken(mine)
             else:
                 f = plan.features(s, part)

@@ -109,7 +109,7 @@ def count(plan: RoutingPlan, left: pa.RecordBatch, right: pa.RecordBatch, exact:
     out = np.zeros(plan.n_cells)
     for low, high in _shares(rows_in[0] + rows_in[1]):
         copies = [_copies_in(plan, s, batches[s], routed[s], low, high) for s in (0, 1)]
-        spread = [_taken(f[s], copies[s][0]) for s in (0, 1)]
+        spread = [f[s].taken(copies[s][0]) for s in (0, 1)]
         left_at, right_at = (cells * known + ids[s][rows] for s, (rows, cells, _) in enumerate(copies))
         m = matched(axis, spread, (left_at, right_at))
         found = _decided(plan, batches, copies, m, d, out) if decide else _counted(plan, copies, m, d, out)
@@ -148,13 +148,6 @@ def _copies_in(plan: RoutingPlan, s: int, batch: pa.RecordBatch, f: Features, lo
             rows, cells, owned = rows[inside], cells[inside], owned[inside]
         parts.append((rows + at if at else rows, cells, owned))
     return stacked(parts)
-
-
-def _taken(f: Features, rows: np.ndarray) -> Features:
-    def pick(a: np.ndarray | None) -> np.ndarray | None:
-        return None if a is None else a[rows]
-
-    return Features(len(rows), None, pick(f.lone), pick(f.wild), pick(f.low), pick(f.high))
 
 
 def _counted(plan: RoutingPlan, copies: list[Copies], m: Matching, d: int, out: np.ndarray) -> list[np.ndarray | None]:

@@ -6,7 +6,7 @@ The future is unknown, so slices are numbered without end. The number and the ke
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -40,17 +40,14 @@ class EndlessPlan:
     width: int  # of a slice, in ordinals
     grid: Grid | None = None  # rows and columns of the grid that replaces a heavy key's slices
     used: int | None = None  # the number of buckets in use, the first ones; None for all
-    how: str = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "how", self.reader.plan.how.name)
+    @property
+    def how(self) -> str:
+        return self.reader.plan.how.name
 
     @property
     def keyed(self) -> bool:
         return bool(self.reader.reach.keys[0])
-
-    def sees(self) -> tuple[Axis | None, bool]:
-        return self.axis, self.both
 
     def features(self, s: int, batch: pa.RecordBatch) -> Features:
         return self.reader.features(s, batch, self.axis, self.both)

@@ -60,6 +60,10 @@ class RoutingPlan:
     def n_cells(self) -> int:
         return self.layout.cells
 
+    @property
+    def both(self) -> bool:
+        return self.layout.both
+
     @functools.cached_property
     def report(self) -> LoadReport:
         """Return the expected load of each worker, from the samples."""
@@ -81,15 +85,11 @@ class RoutingPlan:
         self.reader.check(s, batch)
         return self.copies(s, batch, self.features(s, batch))
 
-    def sees(self) -> tuple[Axis | None, bool]:
-        """Return the axis on which rows have places, and whether rows of both sides have a home there."""
-        return self.axis, self.layout.both
-
     def summary(self) -> str:
         return f"{self.n_cells} cells, {self.report.replication:.3g} copies a row"
 
     def features(self, s: int, batch: pa.RecordBatch) -> Features:
-        return self.reader.features(s, batch, self.axis, self.layout.both)
+        return self.reader.features(s, batch, self.axis, self.both)
 
     def copies(self, s: int, batch: pa.RecordBatch, f: Features) -> Copies:
         """Return :meth:`cells` of a batch whose features are known."""

@@ -1,34 +1,47 @@
-"""A join before its first row: which engine it uses, what it reads of its inputs, and in which pieces."""
+"""A join of two inputs: which engine it uses, what it reads of its inputs, and in which pieces these are pushed."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import pyarrow as pa
 
 from ivjoin.arguments import MOST_ROWS
 from ivjoin.frontier.late import Report
+from ivjoin.metrics import JoinMetrics
+from ivjoin.operator.explaining.explain import explain_plan
+from ivjoin.operator.explaining.picture import Explanation
 from ivjoin.operator.memory.budget import Budget
 from ivjoin.operator.operator import SymmetricHashJoin
 from ivjoin.plan.cutting import Cut, cut_of
 from ivjoin.plan.join_plan import JoinPlan
+from ivjoin.plan.spec import SIDES
+from ivjoin.stream.after.explained import explain_inputs
+from ivjoin.stream.running import Run
 from ivjoin.stream.sort.picked import arrange_picked
 from ivjoin.stream.sort.sorting import Arranged, arrange, as_they_are
 from ivjoin.stream.sources.columns import Chosen
 from ivjoin.stream.sources.compared import warn_of_pairs
 from ivjoin.stream.sources.gathering import Pieces
-from ivjoin.stream.sources.idle import Idle
+from ivjoin.stream.sources.idle import Idle, Readers
 from ivjoin.stream.sources.inputs import Source
 from ivjoin.stream.tables.looked_up import looked_up
 from ivjoin.stream.threads.cpus import threads_for
-from ivjoin.stream.threads.memory import threads_within
+from ivjoin.stream.threads.memory import threads_within, to_the_end
 from ivjoin.stream.threads.slices import SlicedJoin, can_slice
 
 if TYPE_CHECKING:
+    from ivjoin.expr.literals import Value
     from ivjoin.stream.after.lockstep import Lockstep
     from ivjoin.stream.tables.lookup_parts import LookupParts
     from ivjoin.stream.tables.table_join import TableJoin
     from ivjoin.stream.tables.table_lookup import TableLookup
 
-__all__ = ["PreparedJoin"]
+__all__ = ["RunOfTwo"]
+
+Pusher: TypeAlias = "SymmetricHashJoin | SlicedJoin | Lockstep"
 
 _LEAST_IN_SLICES = 1 << 15  # rows of both sides; pushing fewer takes less time than loading the kernel of slices
 
@@ -46,22 +59,18 @@ _PICK_ROWS = 1 << 18
 _LEAST_ROWS, _LIMIT_A_ROW = 1024, 4096  # the same with a limit: least rows, and bytes of the limit a row
 
 
-class PreparedJoin:
-    """A join that has not begun. It inspects and sorts its inputs when the first row is requested."""
+class RunOfTwo(Run):
+    """A join of two inputs. It inspects and sorts its inputs when the first row is requested."""
 
     def __init__(
-        self, found: Chosen, sources: tuple[Source, Source], sort: bool,
-        threads: int | Literal["auto"],
+        self, found: Chosen, sources: tuple[Source, Source], sort: bool, threads: int | Literal["auto"],
         budget: Budget | None = None, report: Report | None = None, idle: Idle | None = None,
     ) -> None:
-        self._report, self.idle = report, idle
+        self._report, self._idle, self._budget = report, idle, budget
         threads = threads if idle is None else 1
-        self.budget = budget
         self.read_from = [files for source in sources for files in source.read_from]
-        self.plan = found.plan
-        self.chosen = found
-        self.skipped: tuple[int, int] | None = None
-        self.sorts = sort  # whether inputs without an order may be sorted
+        self._chosen, self._plan, self.schema = found, found.plan, found.schema
+        self._sorts = sort  # whether inputs without an order may be sorted
         self._looked_up: TableLookup | LookupParts | None = None
         self._in_memory = all(source.in_memory for source in sources)
         self._rows = sum(source.rows or 0 for source in sources)
@@ -78,19 +87,63 @@ class PreparedJoin:
             self._of_tables = self._threads = threads_within(budget, threads)
         self._sources: tuple[Source, Source] | None = sources  # until the end
         self._most = _PUSH_ROWS  # rows of a push
+        self._arranged: Arranged | None = None
+        self._open(sources)
+        self._op = self._pusher(self._plan)
+        self.operator: Pusher | TableJoin | TableLookup | LookupParts = self._op
 
-    def operator(
-        self, plan: JoinPlan, errors_first: bool = False, copies: bool = False
-    ) -> SymmetricHashJoin | SlicedJoin | Lockstep:
+    @property
+    def metrics(self) -> JoinMetrics:
+        return self.operator.metrics
+
+    @property
+    def question(self) -> str:
+        plan = self._plan
+        return f"{plan.how.name} join" + ("" if plan.condition is None else f" on {plan.condition}")
+
+    def explain(self) -> Explanation:
+        several = self._chosen.several
+        if self._arranged is not None:
+            text = explain_plan(self._arranged.plan, None, [self.sorting] if self.sorting else [])
+        else:
+            text = explain_inputs(self._plan, self._sources or (None, None), self._sorts)
+        return text if several is None else text.with_line(several.said)
+
+    def output_bounds(self) -> dict[str, tuple[Value | None, Value | None]]:
+        return self.operator.output_bounds()
+
+    def release(self) -> None:
+        if not isinstance(self.operator, SymmetricHashJoin):
+            self.operator.close()
+        self._sources = self._looked_up = None
+        if self._arranged is not None:
+            self._arranged = replace(self._arranged, batches=(iter(()), iter(())), sweep=None, ready=(None, None))
+
+    def output(self) -> Iterator[pa.RecordBatch]:
+        return map(self._chosen.pick, to_the_end(self._joined()))
+
+    def _joined(self) -> Iterator[pa.RecordBatch]:
+        arranged, inputs = self._begin()
+        self._arranged, self.sorting = arranged, arranged.said
+        whole = self._in_slices(arranged)
+        if whole is not None:
+            self.operator = whole
+            yield from whole.output()
+            return
+        if arranged.plan is not self._plan:
+            self._op = self.operator = self._pusher(arranged.plan, arranged.errors_first, arranged.copies)
+        yield from self._pushed(self._op, arranged, inputs)
+
+    def _pusher(self, plan: JoinPlan, errors_first: bool = False, copies: bool = False) -> Pusher:
         cut = self._cut(plan)
-        op: SymmetricHashJoin | SlicedJoin | Lockstep
-        if self.chosen.several is not None:
-            op = self.chosen.several.operator(plan, errors_first, self.budget)
+        op: Pusher
+        if self._chosen.several is not None:
+            op = self._chosen.several.operator(plan, errors_first, self._budget)
         elif cut is None:
-            op = SymmetricHashJoin.from_plan(plan, errors_first=errors_first, budget=self.budget)
+            op = SymmetricHashJoin.from_plan(plan, errors_first=errors_first, budget=self._budget)
         else:
             views = self._in_memory and not copies
-            op = SlicedJoin(plan, cut, self._threads, errors_first, views, self.budget)
+            op = SlicedJoin(plan, cut, self._threads, errors_first, views, self._budget)
         op.report_late(self._report)
         return op
 
@@ -99,59 +152,50 @@ class PreparedJoin:
 
         Tables in memory are joined in slices of rows, or by one thread: the order then does not depend on the threads.
         """
-        if self.chosen.several is not None or (self._in_memory and self.budget is None and not plan.spec.grouped):
+        if self._chosen.several is not None or (self._in_memory and self._budget is None and not plan.spec.grouped):
             return None
         if self._few and not plan.looks_up:
             return None
         cut = cut_of(plan) if self._threads > 1 or self._of_files else ""
-        return None if isinstance(cut, str) or not can_slice(plan, cut, self.budget) else cut
+        return None if isinstance(cut, str) or not can_slice(plan, cut, self._budget) else cut
 
-    @property
-    def inputs(self) -> tuple[Source | None, Source | None]:
-        """The inputs; None once they are released."""
-        return self._sources or (None, None)
-
-    def end(self) -> None:
-        self._sources = self._looked_up = None
-
-    def open(self) -> None:
+    def _open(self, sources: tuple[Source, Source]) -> None:
         """Skip the row groups that cannot match, and read the inputs that must not wait."""
-        assert self._sources is not None
-        left, right = self._sources
+        left, right = sources
         if left.ranges is not None and right.ranges is not None:
             ranges = left.ranges, right.ranges.of_side("right")
             from ivjoin.plan.derived.row_groups import meeting_groups
 
             # Each of several lookups needs row groups of its own.
-            several = self.chosen.several
-            plans = [self.plan] if several is None else several.plans()
+            several = self._chosen.several
+            plans = [self._plan] if several is None else several.plans()
             met = [meeting_groups(plan, ranges) for plan in plans]
             kept = [sorted({group for groups in met for group in groups[s]}) for s in (0, 1)]
             self.skipped = ranges[0].row_groups - len(kept[0]), ranges[1].row_groups - len(kept[1])
-            for source, groups in zip(self._sources, kept, strict=True):
+            for source, groups in zip(sources, kept, strict=True):
                 source.keep_groups(groups)
-        for source in self._sources:
+        for source in sources:
             source.ready()
 
-    def begin(self) -> tuple[Arranged, tuple[Pieces, Pieces]]:
+    def _begin(self) -> tuple[Arranged, tuple[Pieces, Pieces]]:
         assert self._sources is not None
-        if self.plan.looks_up and self.budget is None:
-            self._looked_up = looked_up(self.plan, self._sources, self._of_tables, self.chosen.several)
-        sorts = self.sorts and self._looked_up is None
-        if self.plan.spec.picks_one:
-            arranged = arrange_picked(self.plan, self._sources, sorts, self._of_tables, self.budget)
+        if self._plan.looks_up and self._budget is None:
+            self._looked_up = looked_up(self._plan, self._sources, self._of_tables, self._chosen.several)
+        sorts = self._sorts and self._looked_up is None
+        if self._plan.spec.picks_one:
+            arranged = arrange_picked(self._plan, self._sources, sorts, self._of_tables, self._budget)
         else:
             arrange_ = arrange if sorts else as_they_are
-            arranged = arrange_(self.plan, self._sources, self._of_tables, self.budget)
+            arranged = arrange_(self._plan, self._sources, self._of_tables, self._budget)
         self._most = self._rows_of_a_push(arranged)
         if self._looked_up is None and self._takes_parts(arranged):
             from ivjoin.stream.tables.lookup_parts import LookupParts
 
-            self._looked_up = LookupParts(self.chosen, arranged.batches, self._of_tables)
+            self._looked_up = LookupParts(self._chosen, arranged.batches, self._of_tables)
         if not any(side.orders for side in arranged.plan.sides):
             warn_of_pairs(arranged.rows, arranged.compared)
         most = [self._most, self._most]
-        if self.plan.spec.picks_one and arranged.leads == 1 and self.budget is None:
+        if self._plan.spec.picks_one and arranged.leads == 1 and self._budget is None:
             most[1] = MOST_ROWS  # stored as a whole: gathering rows from many pieces is slow
         left, right = (
             Pieces(batches, rows, source.in_memory)
@@ -160,7 +204,7 @@ class PreparedJoin:
         return arranged, (left, right)
 
     def _rows_of_a_push(self, arranged: Arranged) -> int:
-        spec = self.plan.spec
+        spec = self._plan.spec
         if self._cut(arranged.plan) is not None:
             most = _PARALLEL_ROWS
         elif spec.picks_one:
@@ -168,29 +212,58 @@ class PreparedJoin:
             most = together if arranged.leads is None else _PICK_ROWS
         else:
             most = _PARALLEL_ROWS if spec.grouped else _PUSH_ROWS
-        if self.budget is not None and (spec.pick is not None or spec.grouped):
+        if self._budget is not None and (spec.pick is not None or spec.grouped):
             # A push is refused as a whole, so it must be a small part of the limit.
-            most = min(most, max(_LEAST_ROWS, self.budget.limit // _LIMIT_A_ROW))
+            most = min(most, max(_LEAST_ROWS, self._budget.limit // _LIMIT_A_ROW))
         return most
 
     def _takes_parts(self, arranged: Arranged) -> bool:
         """Return whether left rows are answered part by part, since nothing bounds the right rows to read."""
         plain = not any(side.orders or side.bounds for side in arranged.plan.sides)
-        return plain and self.budget is None and self._of_files
+        return plain and self._budget is None and self._of_files
 
-    def in_slices(self, arranged: Arranged) -> TableJoin | TableLookup | LookupParts | None:
+    def _in_slices(self, arranged: Arranged) -> TableJoin | TableLookup | LookupParts | None:
         """Return the join of two tables in slices; None if their rows are pushed."""
-        if self.plan.looks_up:
+        if self._plan.looks_up:
             return self._looked_up
-        if self._sources is None or self.budget is not None or self._rows < _LEAST_IN_SLICES:
+        if self._sources is None or self._budget is not None or self._rows < _LEAST_IN_SLICES:
             return None
         from ivjoin.stream.tables.table_join import table_join
 
         return table_join(arranged, self._sources, self._of_tables)
 
-    def sweep_rows(self, plan: JoinPlan) -> int:
-        """Return the rows of a piece when a sweep reads one side along another that is in memory as a whole."""
-        return _WALKED_ROWS if _walks(plan) else max(_SWEEP_ROWS, self._most)
+    def _pushed(self, op: Pusher, arranged: Arranged, inputs: tuple[Pieces, Pieces]) -> Iterator[pa.RecordBatch]:
+        """Push rows piece by piece, and yield the output."""
+        first = arranged.first
+        if arranged.sweep is not None:
+            most = _WALKED_ROWS if _walks(arranged.plan) else max(_SWEEP_ROWS, self._most)
+            for p, piece in arranged.sweep.turns(most):
+                yield from op.finish(SIDES[p]) if piece is None else op.push(SIDES[p], piece)
+            return
+        readers = None
+        if self._idle is not None and first is None and not isinstance(op, SlicedJoin):
+            readers = Readers(op, inputs, self._idle)
+        sides = inputs if readers is None else readers.sides
+        open_ = [True, True]
+        try:
+            while open_[0] or open_[1]:
+                if first is not None and open_[first]:
+                    p = first
+                else:
+                    p = 0 if not open_[1] else 1 if not open_[0] else op.lagging(sides[0].rows, sides[1].rows)
+                if readers is not None and open_[1 - p]:
+                    p = readers.turn(p)
+                batch = sides[p].next()
+                if batch is None:
+                    open_[p] = False
+                    yield from op.finish(SIDES[p])
+                    continue
+                yield from op.push(SIDES[p], batch)
+                if readers is not None and open_[1 - p]:
+                    yield from readers.advanced(p)
+        finally:
+            if readers is not None:
+                readers.stop()
 
 
 def _walks(plan: JoinPlan) -> bool:

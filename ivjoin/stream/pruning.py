@@ -76,7 +76,7 @@ def prune_row_groups(
     """
     zone_named(timezone)
     with opened(parquet_file) as file:
-        ranges = ColumnRanges(file, "left")
+        ranges = ColumnRanges(file.schema_arrow, file.metadata, "left")
         scope = expr.Scope(ranges.schema, pa.schema([]), params=params)
         return groups_within(conditions.condition(predicate, scope, timezone=timezone), ranges)
 

@@ -20,8 +20,7 @@ from ivjoin.plan.spec import SIDES
 from ivjoin.stream.after.matched import matching_of
 from ivjoin.stream.join_stream import JoinStream
 from ivjoin.stream.options import DEFAULTS, JoinOptions
-from ivjoin.stream.prepared import PreparedJoin
-from ivjoin.stream.running import RunOfTwo
+from ivjoin.stream.prepared import RunOfTwo
 from ivjoin.stream.sharing import condition_of, separated, shared_stream
 from ivjoin.stream.sources.columns import Chosen, chosen, places_of
 from ivjoin.stream.sources.hints import index_hints
@@ -292,8 +291,6 @@ def stream_of(
     found = choose(plan, columns, (not sources[0].ends, not sources[1].ends), _present(sources, plan))
     for source, names in zip(sources, found.names, strict=True):
         source.keep(names)
-    join = PreparedJoin(found, sources, sort == "auto", threads, budget, report, idle)
-    join.open()
-    stream = JoinStream(RunOfTwo(join))
+    stream = JoinStream(RunOfTwo(found, sources, sort == "auto", threads, budget, report, idle))
     stream._again, stream._repeats = again, first.ends and second.ends
     return stream

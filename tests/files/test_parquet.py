@@ -158,7 +158,9 @@ def test_a_zero_stands_for_both(zero: float) -> None:
     file = patched(column_of(pa.float64(), [0.0, -0.0]), (struct.pack("<d", -zero), stored))
     found = pq.ParquetFile(file).metadata.row_group(0).column(0).statistics
     assert str(found.min) == str(found.max) == str(zero)
-    (dom,) = ColumnRanges(pq.ParquetFile(file), "left").of_group(0, [build.column("left", "x", FLOAT64)]).values()
+    read = pq.ParquetFile(file)
+    ranges = ColumnRanges(read.schema_arrow, read.metadata, "left")
+    (dom,) = ranges.of_group(0, [build.column("left", "x", FLOAT64)]).values()
     assert (str(dom.lo), str(dom.hi)) == ("-0.0", "0.0")
 
 

@@ -31,7 +31,9 @@ def store(path: Path, table: pa.Table, rows: int) -> str:
 
 def reachable_row_groups(left: Any, right: Any, **question: Any) -> tuple[list[int], list[int]]:
     with opened(left) as left_file, opened(right) as right_file:
-        ranges = (ColumnRanges(left_file, "left"), ColumnRanges(right_file, "right"))
+        both = ((left_file, "left"), (right_file, "right"))
+        left_ranges, right_ranges = (ColumnRanges(f.schema_arrow, f.metadata, side) for f, side in both)
+        ranges = (left_ranges, right_ranges)
         return reach.meeting_groups(planned(ranges[0].schema, ranges[1].schema, **question), ranges)
 
 

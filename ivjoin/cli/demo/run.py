@@ -104,30 +104,21 @@ def _join(job: Job, left: pa.Table, right: pa.Table, batch_rows: int) -> Any:
 
 
 def _run(console: Console, job: Job, output: Path, batch_rows: int) -> Run:
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
-
     path = output / f"{job.name}.parquet"
-    total = job.left.num_rows + job.right.num_rows
-    columns = (BarColumn(), TaskProgressColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     head: list[pa.RecordBatch] = []
     shown = 0
     start = perf_counter()
     joined = _join(job, job.left, job.right, batch_rows)
     sink = Sink(str(path), joined.schema)
     try:
-        with Progress(*columns, console=console, transient=True) as progress:
-            task = progress.add_task("", total=total)
+        with console.status("joining") as status:
             for batch in joined:
                 sink.write(batch)
                 if shown < _FIRST_ROWS:
                     head.append(batch.slice(0, _FIRST_ROWS - shown))
                     shown += head[-1].num_rows
-                metrics = joined.metrics
-                progress.update(
-                    task,
-                    completed=metrics.left_rows_in + metrics.right_rows_in,
-                    description=f"{metrics.rows_out:,} rows out, {metrics.state_rows:,} in state",
-                )
+                m = joined.metrics
+                status.update(f"{m.rows_out:,} rows out, {m.state_rows:,} in state")
         sink.commit()
     finally:
         sink.abandon()

@@ -145,24 +145,29 @@ def join_files(spark: Any, console: Console, job: Job, folder: Path, files: int 
         return paths, sum(pq.read_metadata(path).num_rows for path in paths)
 
     start = perf_counter()
-    total = job.left.num_rows + job.right.num_rows + 1
     stop_after = min(_STOP_AFTER, files // 2)
-    with _Progress(console, total) as progress:
+    rows_in: dict[int, int] = {}  # by micro-batch
+    with console.status("first micro-batch") as status:
+
+        def show(query: Any) -> None:
+            rows_in.update((progress["batchId"], progress["numInputRows"]) for progress in query.recentProgress)
+            status.update(f"{sum(rows_in.values()):,} rows in, {len(rows_in)} micro-batches")
+
         first = started()
         try:
             while first.isActive and len(metrics(first)) < stop_after:
-                progress.show(first)
+                show(first)
                 sleep(0.2)
         finally:
             first.stop()
         if first.exception() is not None:
             raise first.exception()
         rows_at_stop = committed()[1]
-        progress.show(first, "stopped; starting again from the checkpoint")
+        status.update("stopped; starting again from the checkpoint")
         second = started()
         try:
             while not second.awaitTermination(0.2):
-                progress.show(second)
+                show(second)
         finally:
             second.stop()
     seconds = perf_counter() - start
@@ -216,32 +221,6 @@ def _messages_to(log: Path) -> Iterator[None]:
         sys.stderr.flush()
         os.dup2(kept, 2)
         os.close(kept)
-
-
-class _Progress:
-    """A progress bar over the input rows of both runs."""
-
-    def __init__(self, console: Console, total: int) -> None:
-        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
-
-        columns = (BarColumn(), TaskProgressColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-        self._bar = Progress(*columns, console=console, transient=True)
-        self._task = self._bar.add_task("first micro-batch", total=total)
-        self._rows: dict[int, int] = {}
-
-    def __enter__(self) -> _Progress:
-        self._bar.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._bar.stop()
-
-    def show(self, query: Any, said: str | None = None) -> None:
-        for progress in query.recentProgress:
-            self._rows[progress["batchId"]] = progress["numInputRows"]
-        done = sum(self._rows.values())
-        text = said or f"{done:,} rows in, {len(self._rows)} micro-batches"
-        self._bar.update(self._task, completed=done, description=text)
 
 
 def _show(console: Console, run: SparkRun, folder: Path, by_duckdb: Verdict | None, by_arrow: Verdict | None) -> None:

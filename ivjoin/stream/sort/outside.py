@@ -17,7 +17,7 @@ import pyarrow as pa
 from ivjoin.errors import MemoryLimitError
 from ivjoin.expr.nodes import Node
 from ivjoin.shj.store.disk.process_memory import give_back
-from ivjoin.stream.sort.ordered import Ordinals, gathered
+from ivjoin.stream.sort.ordered import Ordinals, gathered, of_table
 from ivjoin.stream.sort.sweep import Ordered
 
 __all__ = ["Outside", "capacity_for", "sorted_outside"]
@@ -173,10 +173,8 @@ def _cut(batches: list[pa.RecordBatch], n: int) -> tuple[list[pa.RecordBatch], l
 def _merged(parts: list[Loaded]) -> Ordered:
     values = np.concatenate([v for _, v in parts])
     order = np.argsort(values, kind="stable")
-    values, at = values[order], 0
-    for batch in gathered(pa.Table.from_batches([b for batches, _ in parts for b in batches]), order):
-        yield batch, values[at : at + batch.num_rows]
-        at += batch.num_rows
+    table = pa.Table.from_batches([b for batches, _ in parts for b in batches])
+    return of_table(table, Ordinals(values[order], False, False, order))
 
 
 def sorted_outside(

@@ -16,7 +16,7 @@ from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.picking.pick import beside, picking_of
 from ivjoin.stream.sort.axis import Axis
 from ivjoin.stream.sort.given import Given
-from ivjoin.stream.sort.sorting import Arranged, as_they_are, in_steps, is_free, put_in_order
+from ivjoin.stream.sort.sorting import Arranged, in_steps, is_free, put_in_order
 from ivjoin.stream.sources.inputs import Source
 
 __all__ = ["arrange_picked", "picked_arrival"]
@@ -37,9 +37,7 @@ def arrange_picked(
             in_step, axis = _beyond(plan, given, axis, budget)
         if any(in_step):
             return put_in_order(plan, given, axis, in_step, threads)
-    kept = as_they_are(plan, sources, threads, budget)
-    if given[1].table is not None:  # a part was read, to find out its size
-        kept.batches = kept.batches[0], given[1].batches(threads)
+    kept = put_in_order(plan, given, None, (), threads)  # a part of the right side was read if its size was needed
     if right.ends and not plan.sides[1].orders:
         kept.leads = 1
         kept.said = "the right side is read first" if not left.ends else "the right side was read first"

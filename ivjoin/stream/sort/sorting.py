@@ -30,7 +30,7 @@ from ivjoin.stream.sort.ordered import Ordinals, Step, moves, of_steps, of_table
 from ivjoin.stream.sort.outside import sorted_outside
 from ivjoin.stream.sort.sweep import Ordered, Sweep
 from ivjoin.stream.sources.inputs import SEEN_GROUPS, Source
-from ivjoin.stream.sources.row_groups import batches_of, bytes_a_row, tables_of
+from ivjoin.stream.sources.row_groups import bytes_a_row, tables_of
 
 __all__ = ["Arranged", "Prospect", "arrange", "as_they_are", "in_steps", "is_free", "prospect", "put_in_order"]
 
@@ -72,10 +72,8 @@ def as_they_are(
     plan: JoinPlan, sources: tuple[Source, Source], threads: int = 1, budget: Budget | None = None
 ) -> Arranged:
     """Return both inputs in the order given; this number of threads reads row groups, if memory is not limited."""
-    ends, rows = (sources[0].ends, sources[1].ends), (sources[0].rows, sources[1].rows)
-    compared = compared_share(plan, (None, None))
-    left, right = (batches_of(source, 0 if budget is not None else threads) for source in sources)
-    return Arranged(plan, (left, right), False, ends, rows, compared=compared)
+    left, right = sources
+    return put_in_order(plan, (Given(left, budget=budget), Given(right, budget=budget)), None, (), threads)
 
 
 def is_free(plan: JoinPlan, sources: tuple[Source, Source], s: int) -> bool:
@@ -138,6 +136,7 @@ def put_in_order(
     ends, rows = (sides[0].source.ends, sides[1].source.ends), (sides[0].rows, sides[1].rows)
     kept = Arranged(plan, (left, right), False, ends, rows)
     if axis is None or erred:
+        kept.compared = compared_share(plan, (None, None))
         return kept
     spec, own = plan.spec, [(Order(n, descending=axis.descending),) for n in axis.nodes]
     orders = [own[s] if r is not None else spec.orders[s] for s, r in enumerate(ready)]

@@ -23,7 +23,7 @@ from ivjoin.stream.sources.gathering import Pieces
 if TYPE_CHECKING:
     from ivjoin.stream.after.lockstep import Lockstep
 
-__all__ = ["Idle", "idle_of", "joined_idly"]
+__all__ = ["Idle", "Readers", "idle_of"]
 
 _LONGEST = threading.TIMEOUT_MAX
 _AHEAD = 2  # pieces of an input that wait
@@ -67,6 +67,7 @@ class _Reader(threading.Thread):
         self._pieces, self._arrived = pieces, arrived
         self._found: Queue[pa.RecordBatch | BaseException | None] = Queue(_AHEAD)
         self.stopped = False
+        self.rows = 0  # taken
         self.start()
 
     def run(self) -> None:
@@ -86,11 +87,12 @@ class _Reader(threading.Thread):
         """Return whether a piece, or the end, has arrived."""
         return not self._found.empty()
 
-    def take(self) -> pa.RecordBatch | None:
+    def next(self) -> pa.RecordBatch | None:
         """Return the next piece; None at the end."""
         found = self._found.get()
         if isinstance(found, BaseException):
             raise found
+        self.rows += 0 if found is None else found.num_rows
         return found
 
     def stop(self) -> None:
@@ -99,71 +101,53 @@ class _Reader(threading.Thread):
             self._found.get()
 
 
-def joined_idly(
-    op: SymmetricHashJoin | Lockstep, inputs: tuple[Pieces, Pieces], idle: Idle
-) -> Iterator[pa.RecordBatch]:
-    """Yield the output of a join. An input that is silent for the timeout is left aside until it gives a piece.
+class Readers:
+    """Read two inputs in threads. An input that is silent for the timeout is left aside until it gives a piece."""
 
-    Pieces are taken from the lagging input, as without a timeout, as long as it is not silent.
-    """
-    arrived = threading.Event()  # of a piece of either input
-    readers = [_Reader(p, pieces, arrived) for p, pieces in enumerate(inputs)]
-    rows, open_ = [0, 0], [True, True]
-    silent: int | None = None
-    try:
-        while any(open_):
-            p = _next(op, rows, open_)
-            if not readers[p].waits and silent != p and open_[1 - p]:
-                if not _wait(arrived, readers[p], idle.seconds):
-                    silent = p
-            if not readers[p].waits and open_[1 - p]:
-                # Silent: take what the other side has, or whichever piece arrives first.
-                while not any(r.waits and open_[s] for s, r in enumerate(readers)):
-                    arrived.wait()
-                    arrived.clear()
-                p = p if readers[p].waits else 1 - p
-            batch = readers[p].take()
-            if silent == p:
-                silent = None
-            if batch is None:
-                open_[p] = False
-                yield from op.finish(SIDES[p])
-                continue
-            rows[p] += batch.num_rows
-            yield from op.push(SIDES[p], batch)
-            if silent == 1 - p and idle.advances and open_[silent]:
-                yield from _advanced(op, silent)
-    finally:
-        for reader in readers:
-            reader.stop()
+    def __init__(self, op: SymmetricHashJoin | Lockstep, inputs: tuple[Pieces, Pieces], idle: Idle) -> None:
+        self._op, self._idle = op, idle
+        self._arrived = threading.Event()  # of a piece of either input
+        self.sides = [_Reader(p, pieces, self._arrived) for p, pieces in enumerate(inputs)]
+        self._silent: int | None = None
 
+    def turn(self, p: int) -> int:
+        """Return the side to read next, while both are open: the lagging one, ``p``, as long as it is not silent."""
+        if not self.sides[p].waits and self._silent != p and not self._wait(p):
+            self._silent = p
+        if not self.sides[p].waits:
+            # Silent: take what the other side has, or whichever piece arrives first.
+            while not any(side.waits for side in self.sides):
+                self._arrived.wait()
+                self._arrived.clear()
+            p = p if self.sides[p].waits else 1 - p
+        if self._silent == p:
+            self._silent = None
+        return p
 
-def _next(op: SymmetricHashJoin | Lockstep, rows: list[int], open_: list[bool]) -> int:
-    if not (open_[0] and open_[1]):
-        return 0 if open_[0] else 1
-    return op.lagging(rows[0], rows[1])
+    def _wait(self, p: int) -> bool:
+        """Wait until a side has a piece; return False if nothing came within the timeout."""
+        end = monotonic() + self._idle.seconds
+        while not self.sides[p].waits and (left := end - monotonic()) > 0:
+            self._arrived.wait(left)
+            self._arrived.clear()
+        return self.sides[p].waits
 
+    def advanced(self, p: int) -> Iterator[pa.RecordBatch]:
+        """Promise that a silent side has nothing before the position of side ``p``, by their first orders."""
+        silent = 1 - p
+        if silent != self._silent or not self._idle.advances:
+            return
+        other = self._op.frontiers[p].trackers
+        mine = self._op.plan.sides[silent].orders
+        if not other or not mine or not other[0].seen_value:
+            return
+        node, _, order = mine[0]
+        tracker = other[0]
+        if tracker.descending != order.descending or tracker.node.type.kind != node.type.kind:
+            return
+        limit = ~tracker.limit if tracker.descending else tracker.limit
+        yield from self._op.advance(SIDES[silent], {node: python_value(limit, tracker.node.type)})
 
-def _wait(arrived: threading.Event, reader: _Reader, seconds: float) -> bool:
-    """Wait until a reader has a piece; return False if nothing came within so many seconds."""
-    end = monotonic() + seconds
-    while not reader.waits and (left := end - monotonic()) > 0:
-        arrived.wait(left)
-        arrived.clear()
-    return reader.waits
-
-
-def _advanced(op: SymmetricHashJoin | Lockstep, silent: int) -> Iterator[pa.RecordBatch]:
-    """Promise that the silent side has nothing before the position of the other one, by their first orders."""
-    other = op.frontiers[1 - silent].trackers
-    mine = op.plan.sides[silent].orders
-    if not other or not mine or not other[0].seen_value:
-        return
-    node, _, order = mine[0]
-    tracker = other[0]
-    if tracker.descending != order.descending or tracker.node.type.kind != node.type.kind:
-        return
-    limit = ~tracker.limit if tracker.descending else tracker.limit
-    yield from op.advance(SIDES[silent], {node: python_value(limit, tracker.node.type)})
-
-
+    def stop(self) -> None:
+        for side in self.sides:
+            side.stop()
