@@ -115,10 +115,10 @@ class LookupCore(LookupState):
     def _read(self, p: int, batch: pa.RecordBatch) -> Arrived:
         seq = np.arange(self.seq[p], self.seq[p] + batch.num_rows, dtype=np.int64)
         stored = [batch.column(i) for i in self.plan.sides[p].stored]
-        arrived = read(self.plan, p, stored, seq, self.layouts[p], self.intake, self.keys, batch.columns)
+        arrived = read(self.plan, p, stored, seq, self.keys, batch.columns)
         if arrived.found.key_erred:
             self.rekey()
-            arrived = read(self.plan, p, stored, seq, self.layouts[p], self.intake, self.keys, batch.columns)
+            arrived = read(self.plan, p, stored, seq, self.keys, batch.columns)
         self.full_predicate = self.full_predicate or arrived.found.wild
         return arrived
 

@@ -133,7 +133,7 @@ class LookupState(Engine):
         self.right.replace(lambda rows: self._stored_rows(1, rows.columns, rows.seq))
 
     def _stored_rows(self, s: int, columns: Sequence[pa.Array], seq: np.ndarray) -> Rows:
-        return read(self.plan, s, columns, seq, self.layouts[s], self.intake, self.keys).rows
+        return read(self.plan, s, columns, seq, self.keys).rows
 
     def rows_at_hand(self, s: int, taking: bool) -> RowsAtHand:
         places = self.layouts[s].places

@@ -7,13 +7,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from ivjoin.frontier.tracking import Frontier
-from ivjoin.operator.intake import Intake
 from ivjoin.operator.lookup.key_ids import key_table
 from ivjoin.operator.lookup.reading import Arrived, read
 from ivjoin.operator.lookup.tables.ordered import Sorted
 from ivjoin.plan.join_plan import JoinPlan
-from ivjoin.plan.layout import row_layouts
 from ivjoin.shj.store.keys import KeyTable
 from ivjoin.stream.sort.dealing import numbers, order_of, values_at
 
@@ -28,11 +25,10 @@ def evaluated_sides(
     Return no rows if the whole condition decides the pairs of some row.
     """
     keys = key_table(plan)
-    intake = Intake(plan, (Frontier([], {}), Frontier([], {})))
     found: list[Arrived] = []
     beyond = at_end = False
     for s in (1, 0):
-        parts = list(_read(plan, s, batches[s], intake, keys, threads))
+        parts = list(_read(plan, s, batches[s], keys, threads))
         for e in (part.found for part in parts):
             beyond, at_end = beyond or e.beyond, at_end or e.at_end
             if e.wild or e.key_erred or (beyond and at_end):
@@ -42,13 +38,13 @@ def evaluated_sides(
 
 
 def _read(
-    plan: JoinPlan, s: int, batches: Sequence[pa.RecordBatch], intake: Intake, keys: KeyTable, threads: int
+    plan: JoinPlan, s: int, batches: Sequence[pa.RecordBatch], keys: KeyTable, threads: int
 ) -> Iterator[Arrived]:
     first = 0
     for batch in batches:
         seq = numbers(first, batch.num_rows, threads)
         first += batch.num_rows
-        yield read(plan, s, [], seq, row_layouts(plan)[s], intake, keys, batch.columns)
+        yield read(plan, s, [], seq, keys, batch.columns)
 
 
 def in_order(
