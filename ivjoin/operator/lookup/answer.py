@@ -19,6 +19,7 @@ from ivjoin.operator.lookup.rows import Rows
 from ivjoin.operator.lookup.run import Pairs, Run, Term
 from ivjoin.operator.lookup.search import comes_in_order
 from ivjoin.operator.match.output import in_parts
+from ivjoin.outer.emit import pieces_of
 from ivjoin.outer.jointype import JoinType
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.layout import RowLayout
@@ -66,9 +67,7 @@ class Answers:
 
     def without(self, batch: pa.RecordBatch, s: int = 0) -> Iterator[pa.RecordBatch]:
         """Yield output for rows of side s that match nothing; only left rows have any."""
-        size = self._core.plan.spec.batch_size
-        for start in range(0, batch.num_rows, size):
-            piece = batch.slice(start, size)
+        for piece in pieces_of(batch, self._core.plan.spec.batch_size):
             n = piece.num_rows
             columns = [from_plain(a, t) for a, t in zip(piece.columns, self._schema.types, strict=False)]
             yield pa.RecordBatch.from_arrays([*columns, *nothing(self._measures, n)], schema=self._schema)

@@ -152,7 +152,7 @@ class LookupCore(LookupState):
             taken = self._best.taken
             assert taken is not None
             taken.forget(min((int(r.seq.min()) for r in self.right.each()), default=self.seq[1]))
-        sweep_keys(self.keys, sum(self.rows_held()), lambda: [r.kids for r in (*self.left.chunks, *self.right.each())])
+        sweep_keys(self.keys, self.rows_held, lambda: [r.kids for r in (*self.left.chunks, *self.right.each())])
         files = self.account.files
         if files is not None:
             self.left.keep([rows.compacted(files) for rows in self.left.chunks])

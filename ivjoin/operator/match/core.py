@@ -13,7 +13,6 @@ from ivjoin.metrics import JoinMetrics
 from ivjoin.operator.evaluated import Evaluated, evaluated, of_stored
 from ivjoin.operator.key_values import key_ids
 from ivjoin.operator.match.kernel_state import KernelState
-from ivjoin.plan.derivations import Derived
 from ivjoin.shj import registers as at
 from ivjoin.shj.dictionaries import one_array
 from ivjoin.shj.kernels.memory import release_struct
@@ -58,11 +57,9 @@ class Core(KernelState):
         self.count_state()
 
     def rebuild(self) -> None:
-        """Build the state again with the stored rows, for a plan whose keys or axes have changed."""
         self._keep_counts()
         old = self.stores
         full_predicate = self.state.get("full_predicate")
-        self.plan.derived = Derived()
         limit, self.account.limit = self.account.limit, None  # not enforced: a state half built cannot be used
         try:
             self.build()
@@ -78,11 +75,6 @@ class Core(KernelState):
             self.account.limit = limit
         if self.limits is not None:
             self.limits.fit()
-
-    def rekey(self) -> None:
-        self.drop_computed_keys()
-        self.rebuild()
-        self.full_predicate = True
 
     @property
     def full_predicate(self) -> bool:
@@ -147,17 +139,9 @@ class Core(KernelState):
             row["low"], row["high"], row["spares_nan"] = self.frontiers[p].limits_of(node)
 
     def learn(self) -> None:
-        for frontier in self.frontiers:
-            frontier.refresh()  # the kernels have moved the bounds by themselves; this computes all of them again
-        missing = list(self.bounder.missing_axes())
-        if missing:
-            for s, node in missing:
-                if node not in self.plan.sides[s].axes:
-                    self.plan.add_axis(s, node)
-            for s in (0, 1):
-                self.bounder.refit(s)
-            self.rebuild()
-        else:
+        stores = self.stores
+        super().learn()
+        if self.stores is stores:  # no axis is new
             limit, self.account.limit = self.account.limit, None  # not enforced: small tables that evict rows
             try:
                 self.tabulate()

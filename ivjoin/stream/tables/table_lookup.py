@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from ivjoin.metrics import JoinMetrics
 from ivjoin.operator.match.output import in_parts
-from ivjoin.outer.emit import BatchRows, Emitter
+from ivjoin.outer.emit import BatchRows, Emitter, pieces_of
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.layout import row_layouts
 from ivjoin.shj.plain import no_rows
@@ -46,10 +46,8 @@ class TableLookup:
         m = self._metrics
         m.state_rows = m.peak_state_rows = m.left_rows_in + m.right_rows_in
         tasks, work = self._tasks()
-        most = self.plan.spec.batch_size
         for _, batch in joined(tasks, lambda: work, self._threads):
-            for start in range(0, batch.num_rows, most):
-                piece = batch.slice(start, most) if batch.num_rows > most else batch
+            for piece in pieces_of(batch, self.plan.spec.batch_size):
                 m.rows_out += piece.num_rows
                 yield piece
         m.left_rows_retired, m.right_rows_retired = m.left_rows_in, m.right_rows_in

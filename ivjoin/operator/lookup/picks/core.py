@@ -129,8 +129,8 @@ class PickedCore(LookupCore):
     def _waiting(self) -> WaitingKeys | None:
         return self.left.by_key({t.left for t in self.terms} | self._thinning.reads)
 
-    def read_again(self) -> None:
-        super().read_again()
+    def rebuild(self) -> None:
+        super().rebuild()
         self._learned()
         if self.limits is not None:
             self.limits.fit()
