@@ -12,7 +12,7 @@ from ivjoin.shj.kernels.lookup import scan_kernels
 from ivjoin.shj.registers import I64_MAX
 from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys
 
-__all__ = ["KeyIds", "key_table", "sweep_keys"]
+__all__ = ["KeyIds", "ends_of", "key_table", "sweep_keys"]
 
 _NARROW = 4  # times as many ids as rows are worth less than naming keys by a table
 _SOME = 1024  # ids that are worth so in any case
@@ -39,7 +39,7 @@ def sweep_keys(keys: KeyTable, rows: int, used: Callable[[], Iterable[np.ndarray
     keys.live = _NEVER
 
 
-def _ends_of(values: np.ndarray, usable: np.ndarray | None) -> tuple[int, int] | None:
+def ends_of(values: np.ndarray, usable: np.ndarray | None) -> tuple[int, int] | None:
     """Return the least and the greatest of the usable values : int64[n]; None if there are none."""
     values = values if usable is None else values[usable]
     if not len(values):
@@ -67,7 +67,7 @@ class KeyIds:
         kids = left[0], right[0]
         if not isinstance(keys, IntKeys):
             return cls(0, max(1, keys.n_ids)), kids
-        both = [found for side in (left, right) if (found := _ends_of(*side)) is not None]
+        both = [found for side in (left, right) if (found := ends_of(*side)) is not None]
         least, most = min((x for x, _ in both), default=I64_MAX), max((x for _, x in both), default=I64_MAX)
         if most - least < _NARROW * sum(map(len, kids)) + _SOME:
             return cls(least, most - least + 1), kids
