@@ -97,8 +97,8 @@ class Engine:
         for side in plan.sides:
             side.keys = list(compress(side.keys, plain))
         plan.derived = Derived()
+        self.full_predicate = True  # first, because rows may be evicted once the state is built
         self.rebuild()
-        self.full_predicate = True
 
     def rebuild(self) -> None:
         """Build the state again with the stored rows, for a plan whose keys or axes have changed."""

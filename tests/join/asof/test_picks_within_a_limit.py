@@ -32,7 +32,7 @@ from ivjoin import (
 )
 from ivjoin.cli import main
 from ivjoin.operator.lookup import rows as stored
-from ivjoin.operator.lookup.picks.core import PickedCore
+from ivjoin.operator.lookup.core import LookupCore
 from ivjoin.stream.sort import given, outside
 
 ASOF: dict[str, Any] = {"on": "k", "condition": "r.t <= l.t", "how": "left", "left_order": "t", "right_order": "t"}
@@ -42,7 +42,7 @@ LAST = Pick("t", "last")
 def spills(op: SymmetricHashJoin) -> None:
     """Let all columns lie in files, as a full memory does."""
     held = op._core
-    assert isinstance(held, PickedCore) and held.limits is not None
+    assert isinstance(held, LookupCore) and held.limits is not None
     held.spill(held.limits._files(held), 0)
 
 

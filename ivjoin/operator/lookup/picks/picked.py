@@ -9,7 +9,7 @@ import numpy as np
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import NAN_ORDINAL
 from ivjoin.operator.lookup.aggregates.reduce import LeastTree, Ranges, spread
-from ivjoin.operator.lookup.answer import LookupPlan
+from ivjoin.operator.lookup.answer import Answers, LookupPlan
 from ivjoin.operator.lookup.best import BestAnswers
 from ivjoin.operator.lookup.pairs import Matches, true_pairs
 from ivjoin.operator.lookup.picks.distance import distance_keys
@@ -18,7 +18,7 @@ from ivjoin.operator.lookup.rows import Rows
 from ivjoin.operator.lookup.run import Pairs, Run, RunRanges, reach
 from ivjoin.plan.picking.pick import Picking, picking_of
 
-__all__ = ["PickedAnswers"]
+__all__ = ["PickedAnswers", "answers_of"]
 
 _PAIRS = 1 << 17  # pairs decided at once
 _FIRST_TRIES, _MOST_TRIES = 4, 1 << 14  # candidates of a left row that are decided at once
@@ -167,3 +167,10 @@ class PickedAnswers(BestAnswers):
 
     def _true(self, run: Run, rows: Rows, pairs: Pairs) -> Pairs:
         return true_pairs(self._core.decides(), self._core.layouts, rows, run.rows, *pairs)
+
+
+def answers_of(core: LookupPlan) -> Answers:
+    """Return what answers the left rows of a plan."""
+    if core.plan.spec.aggregates:
+        return Answers(core)
+    return PickedAnswers(core) if core.plan.spec.picks_one else BestAnswers(core)
