@@ -163,7 +163,7 @@ def measures(aggregates: tuple[Aggregate, ...], schema: pa.Schema) -> list[Measu
 
 
 def nothing(made: Sequence[Measure], n: int, types: Sequence[pa.DataType] | None = None) -> list[pa.Array]:
-    """Return the aggregates of n rows that match nothing; ``types``, if given, replace those of the output."""
+    """Return the aggregates of n rows that match nothing; ``types`` replace the types of the output, if given."""
     return [
         whole_numbers(np.zeros(n, dtype=np.int64)) if m.aggregate.function == "count" else nulls(n, t)
         for m, t in zip(made, types or [m.type for m in made], strict=True)
