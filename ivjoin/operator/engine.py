@@ -22,6 +22,7 @@ from ivjoin.operator.intake import Intake
 from ivjoin.operator.memory.budget import Budget
 from ivjoin.operator.memory.memory_parts import Limit
 from ivjoin.operator.pruning.prune_bounds import Bounder
+from ivjoin.plan.derivations import Derived
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.layout import row_layouts
 from ivjoin.plan.spec import SIDES
@@ -75,10 +76,32 @@ class Engine:
 
     def learn(self) -> None:
         """Add the axes that prune after the frontiers got new expressions."""
-        raise NotImplementedError
+        for frontier in self.frontiers:
+            frontier.refresh()  # kernels move the bounds by themselves; this computes all of them again
+        missing = list(self.bounder.missing_axes())
+        for s, node in missing:
+            if node not in self.plan.sides[s].axes:
+                self.plan.add_axis(s, node)
+        if missing:
+            self.plan.derived = Derived()
+            for s in (0, 1):
+                self.bounder.refit(s)
+            self.rebuild()
 
     def rekey(self) -> None:
         """Match by plain columns alone after a computed key failed for some row. The rest is decided for each pair."""
+        plan = self.plan
+        plain = [a.op == b.op == "column" for a, b in zip(plan.sides[0].keys, plan.sides[1].keys, strict=True)]
+        self.rekeyed = True
+        plan.null_safe = list(compress(plan.null_safe, plain))
+        for side in plan.sides:
+            side.keys = list(compress(side.keys, plain))
+        plan.derived = Derived()
+        self.full_predicate = True  # first, because rows may be evicted once the state is built
+        self.rebuild()
+
+    def rebuild(self) -> None:
+        """Build the state again with the stored rows, for a plan whose keys or axes have changed."""
         raise NotImplementedError
 
     def limit(self, budget: Budget) -> None:
@@ -100,6 +123,11 @@ class Engine:
         """Release the state of an operator that has stopped."""
         raise NotImplementedError
 
+    @property
+    def rows_held(self) -> int:
+        """Return the number of stored rows."""
+        raise NotImplementedError
+
     def bytes_held(self) -> int:
         """Return the approximate bytes of the state."""
         raise NotImplementedError
@@ -110,11 +138,16 @@ class Engine:
 
     def count_state(self) -> None:
         """Count the rows and bytes of the state in the metrics."""
-        raise NotImplementedError
+        m = self.metrics
+        m.state_rows, m.state_bytes = self.rows_held, self.bytes_held()
+        m.peak_state_rows = max(m.peak_state_rows, m.state_rows)
+        m.peak_state_bytes = max(m.peak_state_bytes, m.state_bytes)
 
     def stepped(self) -> None:
         """Count the state after a step."""
         self.count_state()
+        if self.limits is not None:
+            self.limits.stepped()
 
     def rows_at_hand(self, s: int, taking: bool) -> RowsAtHand:
         """Yield the rows of side s that later output may have: (function from place to column or None, rows).
@@ -158,12 +191,3 @@ class Engine:
         """Return the node of a column of side s."""
         field = self.plan.sides[s].schema.field(index)
         return build.column(SIDES[s], field.name, from_arrow(field.type))
-
-    def drop_computed_keys(self) -> None:
-        """Match by plain columns alone."""
-        plan = self.plan
-        plain = [a.op == b.op == "column" for a, b in zip(plan.sides[0].keys, plan.sides[1].keys, strict=True)]
-        self.rekeyed = True
-        plan.null_safe = list(compress(plan.null_safe, plain))
-        for side in plan.sides:
-            side.keys = list(compress(side.keys, plain))

@@ -1,4 +1,4 @@
-"""Choose the engine of an operator: pairs, picks or aggregates."""
+"""Choose the engine of an operator: pairs, or one answer for each left row."""
 
 from __future__ import annotations
 
@@ -18,12 +18,8 @@ def engine_of(
     ``keeps``: for each side, whether its rows are stored. ``takes``: whether the engine may reuse the memory of an
     operator of the same plan that has ended.
     """
-    if plan.spec.grouped:
+    if plan.looks_up:
         from ivjoin.operator.lookup.core import LookupCore
 
         return LookupCore(plan, late_within, errors_first)
-    if plan.spec.pick is not None:
-        from ivjoin.operator.lookup.picks.core import PickedCore
-
-        return PickedCore(plan, late_within, errors_first)
     return PairEngine(plan, late_within, errors_first, keeps, takes)

@@ -1,8 +1,8 @@
-"""Compute the keys, axis values and lateness of a batch before any of its rows is stored."""
+"""Check the schema, the orders and the bounds of a batch before any of its rows is stored."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import pyarrow as pa
 from ivjoin.conditions.evaluate import Vector, evaluate, first_error
 from ivjoin.errors import EvaluationError, LateRowError, SchemaError
 from ivjoin.expr.nodes import Node
-from ivjoin.expr.ordinal import NAN_ORDINAL, has_ordinal, ordinals, python_value
+from ivjoin.expr.ordinal import NAN_ORDINAL, ordinals, python_value
 from ivjoin.frontier.late import Report, greatest_lateness
 from ivjoin.frontier.order import ordinal_range, shown
 from ivjoin.frontier.tracking import Frontier, OrderTracker
@@ -20,11 +20,8 @@ from ivjoin.outer.values import errors_of, has_value
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.layout import row_layouts
 from ivjoin.plan.spec import SIDES
-from ivjoin.shj.arrow import Bytes
-from ivjoin.shj.kernels.keys import byte_key_kernels
 from ivjoin.shj.plain import from_plain_rows, rows_at
 from ivjoin.shj.registers import I64_MAX, I64_MIN
-from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys, WordKeys, pack
 
 __all__ = ["Intake", "outside"]
 
@@ -121,12 +118,6 @@ class Intake:
         self.screen(p, batch)
         self._frontiers[p].reset(after)
 
-    def ordinals(self, node: Node, values: dict[Node, Vector], known: dict[Node, np.ndarray]) -> np.ndarray:
-        found = known.get(node)
-        if found is None:
-            found = known[node] = ordinals(values[node].values, node.type)
-        return found
-
     def _late_rows(self, p: int, batch: pa.RecordBatch) -> np.ndarray | None:
         """Return bool[n] of the late rows, or None; LateRowError if ``on_late`` is ``"raise"``."""
         frontier = self._frontiers[p]
@@ -138,7 +129,7 @@ class Intake:
             for node in {**frontier.bounds, **frontier.promised}:
                 what = "bounds" if node in frontier.bounds else "watermark"
                 self._refuse_errors(p, batch, node, values[node], what)
-                bad = frontier.outside_promises(node, self.ordinals(node, values, known), has_value(values[node]))
+                bad = frontier.outside_promises(node, _ordinals(node, values, known), has_value(values[node]))
                 if bad is not None:
                     if self._plan.spec.on_late == "raise":
                         raise self._outside_promise(p, node, known[node], values[node], int(bad.argmax()))
@@ -159,7 +150,7 @@ class Intake:
             if not self._errors_first:
                 self._refuse_errors(p, batch, t.node, v, "order")
             was = t.edge
-            bad = t.late(self.ordinals(t.node, values, known), has_value(v), self.late_within)
+            bad = t.late(_ordinals(t.node, values, known), has_value(v), self.late_within)
             if bad is not None:
                 if self._plan.spec.on_late == "raise":
                     raise self._out_of_order(p, t, was, known[t.node], v, int(bad.argmax()))
@@ -237,55 +228,12 @@ class Intake:
         error.value = None if null else python_value(int(found[row]), node.type)
         return error
 
-    def key_ids(
-        self, p: int, n: int, values: dict[Node, Vector], keys: KeyTable, usable: np.ndarray | None
-    ) -> np.ndarray:
-        """Return the key id of each row : int64[n], -1 where ``usable`` is False."""
-        side = self._plan.sides[p]
-        if isinstance(keys, NoKeys):
-            return keys.ids(n, usable)
-        if isinstance(keys, WordKeys):
-            return keys.ids(self._words(p, values), usable)
-        if isinstance(keys, IntKeys):
-            return keys.ids(np.ascontiguousarray(self.ordinals(side.keys[0], values, {})), usable)
-        assert isinstance(keys, ByteKeys)
-        return keys.ids(self._packed(p, n, values), usable)
 
-    def key_hashes(self, p: int, n: int, column: Callable[[str, str], pa.Array]) -> np.ndarray:
-        """Return 63-bit hashes of the keys of n rows : int64[n]. Equal keys of both sides have equal hashes."""
-        return self.hashed(self.packed_keys(p, n, column))
-
-    def packed_keys(self, p: int, n: int, column: Callable[[str, str], pa.Array]) -> Bytes:
-        """Return the keys of n rows as byte strings. Equal keys of both sides have equal bytes."""
-        nodes = self._plan.sides[p].keys
-        values = dict(zip(nodes, evaluate(nodes, column, n), strict=True))
-        return self._packed(p, n, values)
-
-    @staticmethod
-    def hashed(keys: Bytes) -> np.ndarray:
-        out = np.empty(len(keys.offsets) - 1, dtype=np.int64)
-        byte_key_kernels.hash_bytes(keys.offsets, keys.buffer, out)
-        return out
-
-    def _words(self, p: int, values: dict[Node, Vector]) -> np.ndarray:
-        """Return all keys of each row as words : int64[words, n]."""
-        words = []
-        for node, safe in zip(self._plan.sides[p].keys, self._plan.null_safe, strict=True):
-            o, valid = self.ordinals(node, values, {}), values[node].valid
-            words.append(o if not safe or valid is None else np.where(valid, o, 0))
-            if safe:
-                words.append(np.ones(len(o)) if valid is None else valid)
-        return np.array(words, dtype=np.int64)
-
-    def _packed(self, p: int, n: int, values: dict[Node, Vector]) -> Bytes:
-        pieces = []
-        for node, safe in zip(self._plan.sides[p].keys, self._plan.null_safe, strict=True):
-            v = values[node]
-            pieces.append(_key_bytes(node, v, lambda node=node: self.ordinals(node, values, {})))  # type: ignore[misc]
-            if safe:
-                valid = np.ones(n, dtype=np.uint8) if v.valid is None else v.valid.astype(np.uint8)
-                pieces.append(Bytes.fixed(valid.reshape(n, 1)))
-        return pack(pieces)
+def _ordinals(node: Node, values: dict[Node, Vector], known: dict[Node, np.ndarray]) -> np.ndarray:
+    found = known.get(node)
+    if found is None:
+        found = known[node] = ordinals(values[node].values, node.type)
+    return found
 
 
 def outside(v: Vector, low: int, high: int) -> np.ndarray | None:
@@ -298,28 +246,3 @@ def outside(v: Vector, low: int, high: int) -> np.ndarray | None:
     if present is not None:
         bad &= present
     return bad if bad.any() else None
-
-
-def _key_bytes(node: Node, v: Vector, image: Callable[[], np.ndarray]) -> Bytes:
-    """Return a key column as bytes that are equal for equal values, whatever its Arrow layout."""
-    if has_ordinal(node.type):
-        o = np.ascontiguousarray(image())
-        if v.valid is not None:
-            o = np.where(v.valid, o, 0)
-        return Bytes.fixed(o.view(np.uint8).reshape(len(o), 8))
-    if isinstance(v.values, (pa.Array, pa.ChunkedArray)):
-        array = v.values if v.valid is None else _blank(v.values, v.valid)
-        return Bytes.of(array)
-    # Both sides of a key have one type, so the sizes agree. They exceed what the precision needs, because Arrow lets a
-    # column have numbers of more digits.
-    size = 32 if node.type.kind == "decimal" else 33 + node.type.precision // 2
-    wide = [b"" if v.valid is not None and not ok else int(x).to_bytes(size, "little", signed=True)
-            for x, ok in zip(v.values, v.valid if v.valid is not None else [True] * len(v.values), strict=True)]
-    return Bytes.of(pa.array(wide, type=pa.large_binary()))
-
-
-def _blank(array: pa.Array, valid: np.ndarray) -> pa.Array:
-    import pyarrow.compute as pc
-
-    empty = pa.scalar(b"" if pa.types.is_large_binary(array.type) or pa.types.is_binary(array.type) else "", array.type)
-    return pc.if_else(pa.array(valid), array, empty)

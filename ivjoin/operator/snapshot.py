@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ivjoin.conditions.evaluate import evaluate
 from ivjoin.conditions.saved import check_expressions, damaged, flag, whole, wholes
 from ivjoin.errors import CapacityError, EvaluationError, IvjoinError, MemoryLimitError, SnapshotError, came
 from ivjoin.expr.codec import decode, encode
@@ -25,9 +24,8 @@ from ivjoin.frontier.tracking import Frontier
 from ivjoin.metrics import JoinMetrics
 from ivjoin.operator.engine import Engine
 from ivjoin.operator.engines import engine_of
-from ivjoin.operator.intake import outside
+from ivjoin.operator.evaluated import evaluated, of_stored
 from ivjoin.operator.memory.budget import NOT_RESTORED
-from ivjoin.outer.values import errors_of
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.restored import check_side, check_spec
@@ -198,32 +196,15 @@ def _check_rows(core: Engine, s: int, arrays: Sequence[pa.Array], n: int, carefu
     ``arrays`` are the stored columns of side s. With ``careful``, the whole condition decides each pair, so rows
     without a key or a place may be stored. Otherwise a probe does not look at keys, bands and filters again.
     """
-    plan, side, layout = core.plan, core.plan.sides[s], core.layouts[s]
+    plan, side = core.plan, core.plan.sides[s]
     for column, array in zip(side.stored, arrays, strict=True):
         if array.null_count and not side.schema.field(column).nullable:
             raise damaged(f"column {side.schema.names[column]!r} is declared not nullable, and stored rows have nulls")
-    bands, checked = side.axes[: side.band_axes], [n for n in side.axes if n in side.checked]
-    guards = [node for node, _, _ in side.guards]
-    nodes = list(dict.fromkeys([*side.keys, *side.filters, *bands, *checked, *guards]))
-    vectors = evaluate(nodes, lambda _, name: arrays[layout.places[layout.index[name]]], n) if nodes else []
-    values = dict(zip(nodes, vectors, strict=True))
-    usable = np.full(n, not plan.never)
-    for node, safe in zip(side.keys, plan.null_safe, strict=True):
-        if not safe and values[node].valid is not None:
-            usable &= values[node].valid
-    for node in bands:
-        v = values[node]
-        if v.valid is not None:
-            usable &= v.valid if v.error is None else v.valid | v.error
-    for node in side.filters:
-        v = values[node]
-        true = np.asarray(v.values if v.valid is None else v.values & v.valid, dtype=bool)
-        usable &= true if v.error is None else true | v.error
-    if not (careful or plan.raises or usable.all()):
-        row = int(np.argmin(usable))
+    found = evaluated(plan, s, n, of_stored(plan, s, arrays), True)
+    if not (careful or plan.raises or found.usable.all()):
+        row = int(np.argmin(found.usable))
         raise damaged(f"row {row} of the {SIDES[s]} side can match no row, by a null or a filter, and is stored")
-    wild = any(errors_of(values[node]) is not None for node in (*side.filters, *bands, *checked, *guards))
-    return wild or any(outside(values[node], low, high) is not None for node, low, high in side.guards)
+    return found.wild
 
 
 def _rows(core: Engine, s: int) -> bytes:

@@ -266,7 +266,7 @@ def _key_words(plan: JoinPlan, s: int, nodes: list[Node]) -> np.ndarray:
 
 
 def _pieces(plan: JoinPlan, s: int, nodes: list[Node]) -> np.ndarray:
-    """Return the pieces of a key of side s, in the layout that ``Intake`` uses."""
+    """Return the pieces of a key of side s, in the layout of ``key_values.packed_keys``."""
     schema = plan.sides[s].schema
     rows: list[tuple[int, ...]] = []
     for key, safe in zip(plan.sides[s].keys, plan.null_safe, strict=True):

@@ -18,7 +18,7 @@ from ivjoin.shj.arrow import bitmap, fixed_array, fixed_view, take, taken
 from ivjoin.shj.plain import from_plain, nulls, plain_type, to_plain
 from ivjoin.shj.store.rows.side import SideStore
 
-__all__ = ["BatchRows", "Emitter", "OutputField", "Rows", "StoredRows"]
+__all__ = ["BatchRows", "Emitter", "OutputField", "Rows", "StoredRows", "pieces_of"]
 
 
 class Rows(Protocol):
@@ -137,3 +137,9 @@ class Emitter:
         """Cut n rows into pieces of at most ``batch_size`` rows."""
         for start in range(0, n, self.batch_size):
             yield slice(start, min(start + self.batch_size, n))
+
+
+def pieces_of(batch: pa.RecordBatch, most: int) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a batch in batches of at most ``most`` rows."""
+    for start in range(0, batch.num_rows, most):
+        yield batch.slice(start, most) if batch.num_rows > most else batch

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from ivjoin.expr.nodes import Node
 from ivjoin.operator.lookup.aggregates.measure import Partial
-from ivjoin.operator.lookup.aggregates.measures import measures
+from ivjoin.operator.lookup.aggregates.measures import measures, nothing
 from ivjoin.operator.lookup.aggregates.previous import previous_rows
 from ivjoin.operator.lookup.aggregates.reduce import Ranges
 from ivjoin.operator.lookup.aggregates.source import RightValues
@@ -19,11 +19,12 @@ from ivjoin.operator.lookup.rows import Rows
 from ivjoin.operator.lookup.run import Pairs, Run, Term
 from ivjoin.operator.lookup.search import comes_in_order
 from ivjoin.operator.match.output import in_parts
+from ivjoin.outer.emit import pieces_of
 from ivjoin.outer.jointype import JoinType
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.layout import RowLayout
-from ivjoin.shj.arrow import byte_width, take, whole_numbers
-from ivjoin.shj.plain import from_plain, nulls, plain_type, to_plain
+from ivjoin.shj.arrow import byte_width, take
+from ivjoin.shj.plain import from_plain, plain_type, to_plain
 
 __all__ = ["MOST_PAIRS", "Answers", "LookupPlan", "parts_within"]
 
@@ -66,12 +67,10 @@ class Answers:
 
     def without(self, batch: pa.RecordBatch, s: int = 0) -> Iterator[pa.RecordBatch]:
         """Yield output for rows of side s that match nothing; only left rows have any."""
-        size = self._core.plan.spec.batch_size
-        for start in range(0, batch.num_rows, size):
-            piece = batch.slice(start, size)
+        for piece in pieces_of(batch, self._core.plan.spec.batch_size):
             n = piece.num_rows
             columns = [from_plain(a, t) for a, t in zip(piece.columns, self._schema.types, strict=False)]
-            yield pa.RecordBatch.from_arrays([*columns, *self._nothing(n)], schema=self._schema)
+            yield pa.RecordBatch.from_arrays([*columns, *nothing(self._measures, n)], schema=self._schema)
 
     def of(self, rows: Rows, runs: list[Run]) -> Iterator[pa.RecordBatch]:
         size = self._most
@@ -155,7 +154,7 @@ class Answers:
                 else:
                     parts = [m.joined(a, b) for m, a, b in zip(self._measures, parts, more, strict=True)]
         if parts is None:
-            return partners, self._nothing(n)
+            return partners, nothing(self._measures, n)
         return partners, [m.finish(p) for m, p in zip(self._measures, parts, strict=True)]
 
     def _source(self, rows: Rows, kept: dict[Any, Any]) -> RightValues:
@@ -164,13 +163,6 @@ class Answers:
     def _left(self, rows: Rows) -> list[pa.Array]:
         columns = [rows.column(i) for i in self._places]
         return [from_plain(a, t) for a, t in zip(columns, self._schema.types, strict=False)]
-
-    def _nothing(self, n: int) -> list[pa.Array]:
-        """Return the aggregates of n rows that match nothing."""
-        return [
-            whole_numbers(np.zeros(n, dtype=np.int64)) if m.aggregate.function == "count" else nulls(n, m.type)
-            for m in self._measures
-        ]
 
 
 def parts_within(sizes: np.ndarray, most: int) -> Iterator[slice]:

@@ -1,29 +1,33 @@
-"""The core of an operator that emits, for each left row, aggregates of its matches instead of pairs.
+"""The core of an operator that gives each left row one answer: aggregates of its matches, or the best of them.
 
 Left rows wait until no future right row can match them. Then their matches are looked up among the sorted right rows.
 If the condition consists of keys and bands along the sort order, the matches are a range, which is aggregated as a
 whole. Otherwise the pairs of the range are evaluated in pieces.
+
+With a pick of the last, the first or the nearest match, a left row is also looked up once its best match may be final
+by the frontier of the value that picks. A right row is also evicted once another row of its key is better for every
+left row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 
 from ivjoin.operator.lookup.aggregates.previous import older_than, previous_bounds, without_older
-from ivjoin.operator.lookup.answer import Answers
 from ivjoin.operator.lookup.best import BestAnswers
 from ivjoin.operator.lookup.key_ids import key_table, sweep_keys
 from ivjoin.operator.lookup.limits import LookupLimits
+from ivjoin.operator.lookup.picks.early import Early, Ripe
+from ivjoin.operator.lookup.picks.picked import PickedAnswers, answers_of
+from ivjoin.operator.lookup.picks.thinning import Thinning
 from ivjoin.operator.lookup.reading import Arrived, read
 from ivjoin.operator.lookup.rows import Rows, joined
 from ivjoin.operator.lookup.run import Run
 from ivjoin.operator.lookup.state import LookupState
-from ivjoin.operator.lookup.stored import AxisBounds, LeftRows, RightRows, WaitingKeys, dead_rows, split
+from ivjoin.operator.lookup.stored import AxisBounds, LeftRows, RightRows, dead_rows, split
 from ivjoin.operator.memory.budget import Budget
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.shj.plain import rows_at
@@ -36,27 +40,46 @@ _ROW_WORDS = 6  # of each row, next to its axes
 _REDUCED = 3  # words of a right row, for each aggregate
 _WORDS = 10  # of each row, while aggregates are computed
 _SPARE = 12 << 20  # bytes that these may take in addition to the limit
+_TWICE = 24 << 20  # the same for rows that exist twice for a moment
 _SOME = 16  # if 1 in so many rows is new, rows are evicted before a batch is refused or columns are spilled
 
 
 class LookupCore(LookupState):
-    """The engine of an operator that aggregates."""
-
-    _least, _share = 0, 8  # rows are evicted after so many have come, and one in so many of the stored right rows
+    """The engine of an operator that gives each left row one answer."""
 
     def __init__(self, plan: JoinPlan, late_within: bool = True, errors_first: bool = False) -> None:
         super().__init__(plan, late_within, errors_first)
-        self._answers = self._make_answers()
+        self._answers = answers_of(self)
         self._untaken()
         self._new: Rows | None = None  # left rows that have just arrived
         self._row_bytes = [0, 0]  # the most bytes of a row of each side on average over a batch
         self._since, self._stale = 0, False  # rows since the last eviction, and whether a frontier has moved since
+        self._beyond = self._at_end = False  # see `Evaluated`
+        self._early: Early | None = None  # of a pick of one row
+        self._thinning: Thinning | None = None
+        self._learned()
 
     def limit(self, budget: Budget) -> None:
         self.limits = LookupLimits(self, budget)
 
-    def _make_answers(self) -> Answers:
-        return Answers(self) if self.plan.spec.aggregates else BestAnswers(self)
+    def _learned(self) -> None:
+        """Find the compared axes of a pick again, after the plan's axes have changed."""
+        if isinstance(self._answers, PickedAnswers):
+            self._answers.learn()
+            self._early = Early(self.plan, self.bounder, self._answers)
+            self._thinning = Thinning(self.plan, self.bounder, self._answers.ranks)
+            for rows in self.right.each():
+                self._early.came(rows)
+
+    def rebuild(self) -> None:
+        super().rebuild()
+        self._learned()
+        if self.limits is not None:
+            self.limits.fit()
+
+    def refresh_bounds(self) -> None:
+        super().refresh_bounds()
+        self._learned()
 
     def _untaken(self) -> None:
         """Collect evicted right rows if they are emitted where no left row has taken them."""
@@ -99,7 +122,12 @@ class LookupCore(LookupState):
         self.account.want(lambda: size + (0 if self.plan.int_keys else self.keys.more(n, batch.nbytes)))
 
     def _later(self) -> int:
-        """Return the bytes of results still to be computed, and of the arrays that compute them of the longest run."""
+        """Return the bytes of results still to be computed, and of the arrays that compute them of the longest run.
+
+        Of a pick: the bytes of rows that exist twice, with their order, while runs are merged.
+        """
+        if self._thinning is not None:
+            return max(0, 8 * len(self.right) * (len(self.plan.sides[1].axes) + 12) - _TWICE)
         longest = max(map(len, self.right.runs), default=0)
         unread = 8 * _REDUCED * len(self.plan.spec.aggregates) * self.right.unread
         return unread + max(0, _WORDS * 8 * longest - _SPARE)
@@ -109,17 +137,22 @@ class LookupCore(LookupState):
         if p == 0:
             self._new = rows
         else:
-            self._since += len(rows)
             self.right.add(rows)
+            if self._early is not None:
+                self._early.came(rows)
+        if p == 1 or self._early is not None:
+            self._since += len(rows)
 
     def _read(self, p: int, batch: pa.RecordBatch) -> Arrived:
         seq = np.arange(self.seq[p], self.seq[p] + batch.num_rows, dtype=np.int64)
         stored = [batch.column(i) for i in self.plan.sides[p].stored]
-        arrived = read(self.plan, p, stored, seq, self.layouts[p], self.intake, self.keys, batch.columns)
+        arrived = read(self.plan, p, stored, seq, self.keys, batch.columns)
         if arrived.found.key_erred:
             self.rekey()
-            arrived = read(self.plan, p, stored, seq, self.layouts[p], self.intake, self.keys, batch.columns)
-        self.full_predicate = self.full_predicate or arrived.found.wild
+            arrived = read(self.plan, p, stored, seq, self.keys, batch.columns)
+        found = arrived.found
+        self._beyond, self._at_end = self._beyond or found.beyond, self._at_end or found.at_end
+        self.full_predicate = self.full_predicate or found.wild or (self._beyond and self._at_end)
         return arrived
 
     def _rest(self, p: int, batch: pa.RecordBatch, usable: np.ndarray | None) -> Iterator[pa.RecordBatch]:
@@ -152,7 +185,7 @@ class LookupCore(LookupState):
             taken = self._best.taken
             assert taken is not None
             taken.forget(min((int(r.seq.min()) for r in self.right.each()), default=self.seq[1]))
-        sweep_keys(self.keys, sum(self.rows_held()), lambda: [r.kids for r in (*self.left.chunks, *self.right.each())])
+        sweep_keys(self.keys, self.rows_held, lambda: [r.kids for r in (*self.left.chunks, *self.right.each())])
         files = self.account.files
         if files is not None:
             self.left.keep([rows.compacted(files) for rows in self.left.chunks])
@@ -165,36 +198,45 @@ class LookupCore(LookupState):
                 self.account.files.ease()
             yield batch
 
-    def _decided(self, rows: Rows) -> tuple[Rows, Any]:
-        """Return the rows that are not decided, and the others as :meth:`_out` takes them."""
+    def _decided(self, rows: Rows) -> tuple[Rows, Rows | list[Ripe]]:
+        """Return the rows that are not decided, and the others, of a pick with their matches."""
+        if self._early is not None:
+            return self._early.split(rows, self.right)
         bounds: AxisBounds = self.bounder.bounds(0)
         if self._previous:
             bounds = None if self.ended[1] else previous_bounds(bounds, self.terms, len(self.plan.sides[0].axes))
         return split(rows, rows.outside(bounds))
 
-    def _out(self, found: Any) -> Iterator[pa.RecordBatch]:
-        if len(found):
-            self.went(0, len(found))
-            yield from self._answers.of(found, self.right.sorted())
+    def _out(self, found: Rows | list[Ripe]) -> Iterator[pa.RecordBatch]:
+        if isinstance(found, Rows):
+            if len(found):
+                self.went(0, len(found))
+                yield from self._answers.of(found, self.right.sorted())
+            return
+        self._giving = [looked.rows for looked, _ in found]
+        for looked, done in found:
+            self.went(0, int(np.count_nonzero(done)))
+            yield from self._best.emitted(looked, done)
+        self._giving = []
 
     def _evict(self, force: bool) -> None:
         """Evict the right rows that no left row can match, if enough rows have arrived."""
         held, bounds = len(self.right), self.bounder.bounds(1)
+        enough = held // 8 if self._thinning is None else max(64, held // 4)
         if bounds is None and not len(self.left):
             self.right.clear()
-        elif not held or not self._stale or (not force and self._since < max(self._least, held // self._share)):
+        elif not held or not self._stale or (not force and self._since < enough):
             return
         elif not self._may_be_dead(bounds):
             return
         else:
             self._stale, self._since = False, 0
-            waiting = None if self._previous else self._waiting()
             merges = self._merges()
             if merges:
                 self.right.merge()
                 if self.limits is not None:
                     give_back()  # the arrays of the sort
-            self.right.evict(self._dead(bounds, waiting), force or merges)
+            self._evict_dead(bounds, force or merges)
         self.went(1, held - len(self.right))
 
     def _may_be_dead(self, bounds: AxisBounds) -> bool:
@@ -204,18 +246,26 @@ class LookupCore(LookupState):
         return self._merges() or any(low != I64_MIN or high != I64_MAX for low, high in bounds)
 
     def _merges(self) -> bool:
-        """Return whether all runs are merged first."""
-        return False
+        """Return whether all runs are merged first, so that the better rows of a key meet the worse ones."""
+        return self._thinning is not None and self._thinning.possible()
 
-    def _dead(self, bounds: AxisBounds, waiting: WaitingKeys | None) -> Callable[[Run], np.ndarray]:
-        """Return what marks the rows of a run that no left row can match : bool[n]."""
+    def _evict_dead(self, bounds: AxisBounds, force: bool) -> None:
+        """Evict the right rows that no left row can match, or for which another row is better."""
         if self._previous:
-            assert self.axis is not None
-            return partial(without_older, axis=self.axis, low=older_than(bounds, self.left, self.terms, self.axis))
-        return lambda run: dead_rows(run.rows, bounds, waiting, self.terms)
+            axis = self.axis
+            assert axis is not None
+            low = older_than(bounds, self.left, self.terms, axis)
+            self.right.evict(lambda run: without_older(run, axis, low), force)
+            return
+        thinning = self._thinning if self._merges() else None
+        reads = set() if self._thinning is None else self._thinning.reads
+        waiting = self.left.by_key({t.left for t in self.terms} | reads)
 
-    def _waiting(self) -> WaitingKeys | None:
-        return self.left.by_key({t.left for t in self.terms})
+        def dead(run: Run) -> np.ndarray:
+            gone = dead_rows(run.rows, bounds, waiting, self.terms)
+            return gone if thinning is None else gone | thinning.useless(run, waiting, self.full_predicate)
+
+        self.right.evict(dead, force)
 
     def settle(self, p: int) -> Iterator[pa.RecordBatch]:
         return self._moved(p, True)

@@ -77,10 +77,11 @@ class LookupLimits:
         if not spills:
             ways.append("when_full='spill' (files, exact)")
         ways += ["smaller batches", "a narrower band, or orders and bounds that evict rows"]
+        stored = len(core.left), len(core.right)
         sides = "; ".join(
             f"the {name} side stores {rows:,} rows{said} in {size:,} bytes"
             for name, rows, size, said in zip(
-                SIDES, core.rows_held(), core.bytes_of_sides(), (" that wait for their matches", ""), strict=True
+                SIDES, stored, core.bytes_of_sides(), (" that wait for their matches", ""), strict=True
             )
         )
         why = " All columns are in files: the index of the rows remains in memory." if spills else ""

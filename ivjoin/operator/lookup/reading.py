@@ -2,42 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from ivjoin.conditions.evaluate import Vector, evaluate, first_error
-from ivjoin.errors import EvaluationError
-from ivjoin.expr.nodes import Node, is_met
 from ivjoin.expr.ordinal import ordinals
-from ivjoin.operator.intake import Intake, outside
+from ivjoin.operator.evaluated import Evaluated, evaluated, of_stored
+from ivjoin.operator.key_values import key_ids
 from ivjoin.operator.lookup.rows import Rows, joined
-from ivjoin.outer.values import errors_of, has_value
 from ivjoin.plan.join_plan import JoinPlan
-from ivjoin.plan.layout import RowLayout
-from ivjoin.plan.picking.pick import picking_of
-from ivjoin.plan.spec import SIDES
+from ivjoin.plan.layout import row_layouts
 from ivjoin.shj.store.keys import KeyTable
 
 __all__ = ["Arrived", "read"]
-
-
-@dataclass(slots=True)
-class Evaluated:
-    """The values of n rows."""
-
-    values: dict[Node, Vector]
-    usable: np.ndarray  # bool[n]: whether a row can match at all
-    wild: bool  # the whole condition has to decide the pairs of some row
-    key_erred: bool  # a computed key has an error for some row
-    # Of a pick whose condition is over unbounded numbers: whether a time came that the finer unit of the two cannot
-    # represent, and whether a row lies outside its guards. Once both are true, the ends of int64 decide bands.
-    beyond: bool
-    at_end: bool
-    axes: list[np.ndarray]  # int64[n]: ordinals, for each axis of the side
-    absent: dict[int, np.ndarray]  # bool[n]: for an axis, the rows without a value there
 
 
 @dataclass(slots=True)
@@ -66,21 +45,16 @@ class Arrived:
 
 
 def read(
-    plan: JoinPlan, s: int, columns: Sequence[pa.Array], seq: np.ndarray, layout: RowLayout, intake: Intake,
-    keys: KeyTable, every: Sequence[pa.Array] | None = None,
+    plan: JoinPlan, s: int, columns: Sequence[pa.Array], seq: np.ndarray, keys: KeyTable,
+    every: Sequence[pa.Array] | None = None,
 ) -> Arrived:
-    """Evaluate rows of side s: keys, axes, filters and guards.
+    """Evaluate rows of side s, as :func:`evaluated` does, and find their keys.
 
-    ``columns`` are the stored columns. ``every`` are all columns if rows have just arrived; stored rows have passed the
-    filters. EvaluationError if the rows are of a pick, and a key, an expression that picks right rows or one that
-    distances start at has an error.
+    ``columns`` are the stored columns. ``every`` are all columns if rows have just arrived.
     """
-    def column(_: str, name: str) -> pa.Array:
-        i = layout.index[name]
-        return every[i] if every is not None else columns[layout.places[i]]
-
-    n = len(seq)
-    e = _evaluated(plan, s, n, column, every is not None)
+    n, index = len(seq), row_layouts(plan)[s].index
+    column = of_stored(plan, s, columns) if every is None else lambda _, name: every[index[name]]
+    e = evaluated(plan, s, n, column, every is not None)
     whole = bool(e.usable.all())
     if e.key_erred:
         kids = np.zeros(n, dtype=np.int64)
@@ -88,80 +62,6 @@ def read(
         key = plan.sides[s].keys[0]
         kids = np.ascontiguousarray(ordinals(e.values[key].values, key.type))
     else:
-        kids = intake.key_ids(s, n, e.values, keys, None)
+        kids = key_ids(plan, s, n, e.values, keys)
     rows = Rows(list(columns), seq, kids, e.axes, e.absent)
     return Arrived(rows, None if whole else e.usable, e)
-
-
-def _evaluated(plan: JoinPlan, s: int, n: int, column: Callable[[str, str], pa.Array], fresh: bool) -> Evaluated:
-    side = plan.sides[s]
-    filters, guards = (side.filters, side.guards) if fresh else ([], [])
-    picks = plan.spec.picks_one
-    musts = _musts(plan, s) if fresh and picks else []
-    nodes = [*side.keys, *side.axes, *filters, *(g for g, _, _ in guards), *(node for _, node, _ in musts)]
-    nodes = list(dict.fromkeys(nodes))
-    values = dict(zip(nodes, evaluate(nodes, column, n), strict=True)) if nodes else {}
-    usable, wild, key_erred = np.ones(n, dtype=bool), plan.raises, False
-    unbounded, beyond, at_end = picks and _unbounded(plan), False, False
-    for what, node, needed in musts:
-        v = values[node]
-        if (erred := errors_of(v)) is not None:
-            raise EvaluationError(f"{what} of the {SIDES[s]} side: {first_error(node, column, int(erred.argmax()))}")
-        if needed and v.valid is not None:
-            usable &= v.valid
-    for node in filters:
-        v = values[node]
-        true = np.asarray(v.values if v.valid is None else v.values & v.valid, dtype=bool)
-        erred = errors_of(v)
-        if erred is not None:
-            true, wild = true | erred, True
-        usable &= true
-    for node, low, high in guards:
-        far = outside(values[node], low, high) is not None
-        if unbounded:
-            at_end = at_end or far
-        else:
-            wild = wild or far or errors_of(values[node]) is not None
-    if plan.never:
-        usable[:] = False
-    for node, safe in zip(side.keys, plan.null_safe, strict=True):
-        v = values[node]
-        if errors_of(v) is not None:
-            key_erred = True
-        if not safe and v.valid is not None:
-            usable &= v.valid
-    axes, absent = [], {}
-    for a, node in enumerate(side.axes):
-        v = values[node]
-        axes.append(np.ascontiguousarray(ordinals(v.values, node.type)))
-        erred = errors_of(v)
-        if a < side.band_axes:
-            if unbounded and is_met(node):
-                least, most = node.type.limits
-                beyond = beyond or outside(v, least + 1, most - 1) is not None
-            if v.valid is not None:
-                usable &= v.valid if erred is None else v.valid | erred
-            wild = wild or erred is not None
-        elif node in side.checked:
-            wild = wild or erred is not None
-        there = has_value(v)
-        if there is not None and not there.all():
-            absent[a] = ~there
-    return Evaluated(values, usable, wild, key_erred, beyond, at_end, axes, absent)
-
-
-def _musts(plan: JoinPlan, s: int) -> list[tuple[str, Node, bool]]:
-    """Return what rows of a pick must have no error in: (name, expression, whether a row with null matches nothing)."""
-    pick, picking = plan.spec.pick, picking_of(plan)
-    out = [("the key", node, False) for node in plan.sides[s].keys]
-    if s == 1 and pick is not None:
-        return out + [("the pick", node, i == 0) for i, node in enumerate(pick.by)]
-    return out + ([("the distance", picking.near, True)] if picking.near is not None else [])
-
-
-def _unbounded(plan: JoinPlan) -> bool:
-    """Return whether an overflow is no error, and only bands of doubles, which decide nothing, may overflow."""
-    pick = plan.spec.pick
-    return pick is not None and pick.unbounded and plan.decided and all(
-        t.exact or t.left.type.kind == "float" for t in plan.kernel_terms
-    )

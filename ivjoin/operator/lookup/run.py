@@ -201,12 +201,6 @@ class Run:
             yield Run(self.rows.slice(start, stop), self.axis)
             start = stop
 
-    def has_same(self) -> bool:
-        """Return whether two rows have the same key and axis value."""
-        assert self.axis is not None
-        values = self.rows.axes[self.axis]
-        return bool(((values[1:] == values[:-1]) & ~self._new[1:]).any())
-
     def same(self) -> tuple[np.ndarray, np.ndarray]:
         """Return, for each row, where the rows of its key and axis value start, and where they stop : int64[n]."""
         if "same" not in self.kept:

@@ -17,7 +17,6 @@ from ivjoin.operator.lookup.reading import read
 from ivjoin.operator.lookup.rows import Rows
 from ivjoin.operator.lookup.search import search_of
 from ivjoin.operator.lookup.stored import LeftRows, RightRows, spill
-from ivjoin.plan.derivations import Derived
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.shj.store.disk.backing import Files
 
@@ -41,8 +40,9 @@ class LookupState(Engine):
         self._previous = plan.spec.include_previous
         self._giving: list[Rows] = []  # left rows that are being emitted
 
-    def rows_held(self) -> tuple[int, int]:
-        return len(self.left), len(self.right)
+    @property
+    def rows_held(self) -> int:
+        return len(self.left) + len(self.right)
 
     def bytes_held(self) -> int:
         return sum(self.bytes_of_sides()) + self.keys.nbytes
@@ -67,19 +67,10 @@ class LookupState(Engine):
         else:
             self.metrics.right_rows_retired += rows
 
-    def count_state(self) -> None:
-        m = self.metrics
-        m.state_rows = sum(self.rows_held())
-        m.state_bytes = self.bytes_held()
-        m.peak_state_rows = max(m.peak_state_rows, m.state_rows)
-        m.peak_state_bytes = max(m.peak_state_bytes, m.state_bytes)
-        if self.limits is not None:
-            self.limits.stepped()
-
     def counts(self) -> JoinMetrics:
         m = replace(self.metrics)
         m.left_lateness, m.right_lateness = self.intake.lateness
-        m.state_rows = sum(self.rows_held())
+        m.state_rows = self.rows_held
         m.peak_state_rows = max(m.peak_state_rows, m.state_rows)
         m.state_bytes = self.bytes_held()
         if self.account.files is not None:
@@ -102,38 +93,21 @@ class LookupState(Engine):
     def is_refused(self, error: BaseException) -> bool:
         return self.account.refused
 
-    def learn(self) -> None:
-        for frontier in self.frontiers:
-            frontier.refresh()
-        missing = list(self.bounder.missing_axes())
-        for s, node in missing:
-            if node not in self.plan.sides[s].axes:
-                self.plan.sides[s].axes.append(node)
-        if missing:
-            self.plan.derived = Derived()
-            for s in (0, 1):
-                self.bounder.refit(s)
-            self.read_again()
-
     def rekey(self) -> None:
         if self._previous:
             raise EvaluationError(
                 "a computed key has an error for a row, and include_previous=True needs all keys; use try_cast or "
                 "try_add in the key, or filter the row first"
             )
-        self.drop_computed_keys()
-        self.full_predicate = True
-        self.plan.derived = Derived()
-        self.read_again()
+        super().rekey()
 
-    def read_again(self) -> None:
-        """Evaluate the stored rows again for other keys or axes."""
+    def rebuild(self) -> None:
         self.keys = key_table(self.plan)
         self.left.keep([self._stored_rows(0, rows.columns, rows.seq) for rows in self.left.chunks])
         self.right.replace(lambda rows: self._stored_rows(1, rows.columns, rows.seq))
 
     def _stored_rows(self, s: int, columns: Sequence[pa.Array], seq: np.ndarray) -> Rows:
-        return read(self.plan, s, columns, seq, self.layouts[s], self.intake, self.keys).rows
+        return read(self.plan, s, columns, seq, self.keys).rows
 
     def rows_at_hand(self, s: int, taking: bool) -> RowsAtHand:
         places = self.layouts[s].places

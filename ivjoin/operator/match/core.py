@@ -7,14 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from ivjoin.conditions.evaluate import Vector, evaluate
 from ivjoin.errors import MemoryLimitError, SpillError
 from ivjoin.expr.nodes import Node
-from ivjoin.expr.ordinal import ordinals
 from ivjoin.metrics import JoinMetrics
+from ivjoin.operator.evaluated import Evaluated, evaluated, of_stored
+from ivjoin.operator.key_values import key_ids
 from ivjoin.operator.match.kernel_state import KernelState
-from ivjoin.outer.values import has_value
-from ivjoin.plan.derivations import Derived
 from ivjoin.shj import registers as at
 from ivjoin.shj.dictionaries import one_array
 from ivjoin.shj.kernels.memory import release_struct
@@ -59,11 +57,9 @@ class Core(KernelState):
         self.count_state()
 
     def rebuild(self) -> None:
-        """Build the state again with the stored rows, for a plan whose keys or axes have changed."""
         self._keep_counts()
         old = self.stores
         full_predicate = self.state.get("full_predicate")
-        self.plan.derived = Derived()
         limit, self.account.limit = self.account.limit, None  # not enforced: a state half built cannot be used
         try:
             self.build()
@@ -73,17 +69,12 @@ class Core(KernelState):
                 self.adopt_rows(s, store.gather_all(ids), store.matched(ids))
             if self.frozen is not None:
                 for s, arrays, matched in self.frozen.rebuilt():
-                    _, axes, absent = self._axes_of(s, arrays, len(matched))
-                    self.frozen.adopt(s, arrays, axes, matched, absent)
+                    found, axes = self._evaluated(s, arrays, len(matched))
+                    self.frozen.adopt(s, arrays, axes, matched, found.absent)
         finally:
             self.account.limit = limit
         if self.limits is not None:
             self.limits.fit()
-
-    def rekey(self) -> None:
-        self.drop_computed_keys()
-        self.rebuild()
-        self.full_predicate = True
 
     @property
     def full_predicate(self) -> bool:
@@ -103,28 +94,14 @@ class Core(KernelState):
             make_column_rooms(store, arrays)
         if store.hi - store.lo + n > store.cap:
             store.make_room(n)  # first, because ids that no stored row has may be reused
-        values, axes, absent = self._axes_of(s, arrays, n)
-        key_ids = self.intake.key_ids(s, n, values, self.keys, None)
-        store.insert(key_ids, axes, arrays, absent or None, matched)
+        found, axes = self._evaluated(s, arrays, n)
+        store.insert(key_ids(self.plan, s, n, found.values, self.keys), axes, arrays, found.absent or None, matched)
         self.moved()
 
-    def _axes_of(
-        self, s: int, arrays: list[pa.Array], n: int
-    ) -> tuple[dict[Node, Vector], np.ndarray, dict[int, np.ndarray]]:
-        """Return values of keys and axes of rows, the axes as int64[a, n], and bool[n] of the nulls of each axis."""
-        side, index = self.plan.sides[s], self.index[s]
-        nodes = list(dict.fromkeys([*side.keys, *side.axes]))
-        place = self.places[s]
-        vectors = evaluate(nodes, lambda _, name: arrays[place[index[name]]], n) if nodes else []
-        values = dict(zip(nodes, vectors, strict=True))
-        axes = np.empty((len(side.axes), n), dtype=np.int64)
-        absent = {}
-        for a, node in enumerate(side.axes):
-            axes[a] = ordinals(values[node].values, node.type)
-            present = has_value(values[node])
-            if present is not None:
-                absent[a] = ~present
-        return values, axes, absent
+    def _evaluated(self, s: int, arrays: list[pa.Array], n: int) -> tuple[Evaluated, np.ndarray]:
+        """Return the values of stored rows, and their axes : int64[a, n]."""
+        found = evaluated(self.plan, s, n, of_stored(self.plan, s, arrays), False)
+        return found, np.array(found.axes, dtype=np.int64).reshape(len(found.axes), n)
 
     def saved_rows(self, s: int) -> tuple[list[pa.Array], np.ndarray]:
         store = self.stores[s]
@@ -162,17 +139,9 @@ class Core(KernelState):
             row["low"], row["high"], row["spares_nan"] = self.frontiers[p].limits_of(node)
 
     def learn(self) -> None:
-        for frontier in self.frontiers:
-            frontier.refresh()  # the kernels have moved the bounds by themselves; this computes all of them again
-        missing = list(self.bounder.missing_axes())
-        if missing:
-            for s, node in missing:
-                if node not in self.plan.sides[s].axes:
-                    self.plan.add_axis(s, node)
-            for s in (0, 1):
-                self.bounder.refit(s)
-            self.rebuild()
-        else:
+        stores = self.stores
+        super().learn()
+        if self.stores is stores:  # no axis is new
             limit, self.account.limit = self.account.limit, None  # not enforced: small tables that evict rows
             try:
                 self.tabulate()

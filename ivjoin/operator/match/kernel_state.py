@@ -270,11 +270,8 @@ class KernelState(Engine):
         self.state.limit_output(rows)
 
     def count_state(self) -> None:
-        m = self.metrics
-        m.state_rows = self.rows_held
-        m.peak_state_rows = max(m.peak_state_rows, m.state_rows, self.state.get("peak_rows"))
-        m.state_bytes = self.bytes_held()
-        m.peak_state_bytes = max(m.peak_state_bytes, m.state_bytes)
+        super().count_state()
+        self.metrics.peak_state_rows = max(self.metrics.peak_state_rows, self.state.get("peak_rows"))
 
     @property
     def frozen_rows(self) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.conditions.evaluate import evaluate
-from ivjoin.operator.intake import Intake
+from ivjoin.operator.key_values import key_ids
 from ivjoin.operator.sources import SideSources
 from ivjoin.operator.state import State
 from ivjoin.plan.join_plan import JoinPlan
@@ -36,7 +36,6 @@ class Slice(Protocol):
 
     plan: JoinPlan
     index: tuple[dict[str, int], dict[str, int]]
-    intake: Intake
     sources: list[SideSources]
     keys: KeyTable
     states: tuple[State, State]
@@ -62,7 +61,7 @@ def name_keys(part: Slice, batches: Sequence[pa.RecordBatch]) -> int:
         n, nodes = batch.num_rows, part.plan.sides[p].keys
         found = evaluate(nodes, lambda _, name: batch.column(part.index[p][name]), n)  # noqa: B023
         usable = state["usable"][:n].astype(bool) if state.get("masked") else None
-        ids = part.intake.key_ids(p, n, dict(zip(nodes, found, strict=True)), part.keys, usable)
+        ids = key_ids(part.plan, p, n, dict(zip(nodes, found, strict=True)), part.keys, usable)
         state["key_ids"][:n] = ids
     return max(1, part.keys.n_ids)
 

@@ -62,11 +62,6 @@ class PairEngine(Core):
         if self._recall is not None:
             self._recall.look()
 
-    def stepped(self) -> None:
-        self.count_state()
-        if self.limits is not None:
-            self.limits.stepped()
-
     def rows_at_hand(self, s: int, taking: bool) -> RowsAtHand:
         store, places = self.stores[s], self.places[s]
 

@@ -9,6 +9,7 @@ from ivjoin.conditions.evaluate import Vector, evaluate
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import ordinals
 from ivjoin.operator.intake import outside
+from ivjoin.operator.key_values import key_ids
 from ivjoin.operator.match.core import Core
 from ivjoin.outer.values import errors_of
 from ivjoin.shj import registers as at
@@ -55,7 +56,7 @@ def prepare(core: Core, p: int, batch: pa.RecordBatch) -> None:
             if not safe and valid is not None:
                 marks[~valid] &= 255 - (at.USABLE | at.KEYED)
         usable = (marks & at.KEYED) != 0
-        state["key_ids"][:n] = core.intake.key_ids(p, n, values, core.keys, None if usable.all() else usable)
+        state["key_ids"][:n] = key_ids(core.plan, p, n, values, core.keys, None if usable.all() else usable)
         core.keys.point()
     state.set(prepared=1, masked=1, n_late=0 if late is None else int(np.count_nonzero(late)))
 

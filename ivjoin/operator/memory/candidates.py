@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.expr.nodes import Node
+from ivjoin.operator.key_values import packed_keys
 from ivjoin.operator.match.core import Core
 from ivjoin.operator.match.residual import holds
 from ivjoin.plan.cutting import lies_within
@@ -38,7 +39,7 @@ def decider(
         return holds(these, column, len(who))
 
     def decide(who: np.ndarray, taken: Taken) -> tuple[np.ndarray, Taken]:
-        theirs = core.intake.packed_keys(q, len(who), lambda _, name: taken.column(places[q][index[q][name]]))
+        theirs = packed_keys(core.plan, q, len(who), lambda _, name: taken.column(places[q][index[q][name]]))
         same = _same(keys, theirs, who)
         if same is not None:
             who, taken = who[same], taken.at(same)

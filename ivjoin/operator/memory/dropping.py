@@ -10,6 +10,7 @@ import pyarrow as pa
 from ivjoin.conditions.evaluate import evaluate
 from ivjoin.expr.ordinal import ordinals
 from ivjoin.expr.types import Type
+from ivjoin.operator.key_values import key_hashes
 from ivjoin.operator.match.core import Core
 from ivjoin.operator.memory.budget import Budget
 from ivjoin.operator.memory.lost_matches import Recall
@@ -55,7 +56,7 @@ class Dropping:
         if self._budget.policy != "random":
             if core.plan.null_safe:
                 index = core.index[p]
-                hashes = core.intake.key_hashes(p, batch.num_rows, lambda _, name: batch.column(index[name]))
+                hashes = key_hashes(core.plan, p, batch.num_rows, lambda _, name: batch.column(index[name]))
                 self._counts[p].see(hashes)
             for axis in self._unordered(core, 1 - p):
                 node = core.plan.sides[p].axes[axis]
@@ -183,7 +184,7 @@ class Dropping:
         def column(_: str, name: str) -> pa.Array:
             return store.gather(place[index[name]], ids)
 
-        return core.intake.key_hashes(s, len(ids), column)
+        return key_hashes(core.plan, s, len(ids), column)
 
 
 def _shares(sizes: list[int], excess: int) -> list[float]:

@@ -13,6 +13,7 @@ from weakref import ref
 import numpy as np
 import pyarrow as pa
 
+from ivjoin.operator.key_values import hashed, key_hashes, packed_keys
 from ivjoin.operator.match.core import Core
 from ivjoin.operator.memory.candidates import decider
 from ivjoin.outer.emit import BatchRows
@@ -172,7 +173,7 @@ class Frozen:
     ) -> None:
         core = self.core
         place, index = core.places[s], core.index[s]
-        hashes = core.intake.key_hashes(s, len(matched), lambda _, name: arrays[place[index[name]]])
+        hashes = key_hashes(core.plan, s, len(matched), lambda _, name: arrays[place[index[name]]])
         self.sides[s].append(hashes, axes, arrays, matched, absent)
 
     def _tell(self, s: int) -> None:
@@ -213,8 +214,8 @@ class Frozen:
             state["key_ids"][:n][state["usable"][:n] == 0] = -1
         if core.plan.never or (usable is not None and not len(usable)):
             return
-        keys = core.intake.packed_keys(p, n, lambda _, name: batch.column(core.index[p][name]))
-        hashes = core.intake.hashed(keys)
+        keys = packed_keys(core.plan, p, n, lambda _, name: batch.column(core.index[p][name]))
+        hashes = hashed(keys)
         if usable is not None:
             hashes = hashes[usable]
         values, matched = state["values"], state["matched"]

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from ivjoin.errors import MemoryLimitError
 from ivjoin.expr.nodes import Node
+from ivjoin.outer.emit import pieces_of
 from ivjoin.shj.store.disk.process_memory import give_back
 from ivjoin.stream.sort.ordered import Ordinals, gathered, of_table
 from ivjoin.stream.sort.sweep import Ordered
@@ -190,8 +191,7 @@ def sorted_outside(
     for batch in batches:
         each = max(1, batch.nbytes // max(1, batch.num_rows)) + _PER_ROW
         most = max(_LEAST_ROWS, capacity // each)  # of a batch that is larger than a run
-        for start in range(0, batch.num_rows, most):
-            piece = batch.slice(start, most)
+        for piece in pieces_of(batch, most):
             if loaded and size + each * piece.num_rows > capacity:
                 out.add(pa.Table.from_batches(loaded, schema), node, descending)
                 loaded, size = [], 0

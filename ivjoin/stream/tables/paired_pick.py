@@ -15,8 +15,6 @@ import pyarrow as pa
 
 from ivjoin.conditions.evaluate import evaluate
 from ivjoin.operator.lookup.best import padded
-from ivjoin.operator.lookup.reading import Arrived
-from ivjoin.operator.lookup.search import search_of
 from ivjoin.operator.lookup.tables.one_run import OneRun
 from ivjoin.operator.match.output import in_parts
 from ivjoin.outer.emit import BatchRows
@@ -26,15 +24,13 @@ from ivjoin.shj.arrow import counted
 from ivjoin.shj.dictionaries import one_array
 from ivjoin.shj.kernels.lookup import grouped_kernels
 from ivjoin.shj.registers import I64_MAX, I64_MIN
-from ivjoin.shj.store.keys import KeyTable
 from ivjoin.stream.sort.axis import candidate_pairs, sample
 from ivjoin.stream.sources.inputs import Source
-from ivjoin.stream.tables.table_lookup import OUT_ROWS, MatchedTables, opened, parts_of
-from ivjoin.stream.tables.table_rows import TableRows
-from ivjoin.stream.tables.table_sides import evaluated_sides
+from ivjoin.stream.tables.table_lookup import MatchedTables, parts_of
+from ivjoin.stream.tables.table_sides import OUT_ROWS, TableSides
 from ivjoin.stream.workers import each
 
-__all__ = ["BestOfTables", "best_of_sides", "best_of_tables", "pairs_pay"]
+__all__ = ["BestOfTables", "best_of_tables", "pairs_pay"]
 
 _SEEN = 64, 2048  # left and right rows of which pairs are looked at
 _FEW = 64  # matches of a left row that are all found in the time of a search
@@ -45,9 +41,9 @@ _NONE = np.empty(0, dtype=np.int64)
 class BestOfTables(MatchedTables):
     """The join of two tables that takes the best of all matches, one or several, for each left row."""
 
-    def __init__(self, plan: JoinPlan, left: TableRows, right: pa.RecordBatch, run: OneRun, threads: int) -> None:
-        super().__init__(plan, left, right, threads)
-        self._run: OneRun | None = run
+    def __init__(self, sides: TableSides) -> None:
+        super().__init__(sides.plan, sides.left, sides.right, sides.threads)
+        self._run: OneRun | None = OneRun(sides.plan, sides.read, sides.batches, sides.keys)
 
     def close(self) -> None:
         super().close()
@@ -113,24 +109,8 @@ class BestOfTables(MatchedTables):
 
 def best_of_tables(plan: JoinPlan, sources: tuple[Source, Source], threads: int) -> BestOfTables | None:
     """Return the join of two tables that compares all matches of a left row; None if rows must be pushed."""
-    plan = plan.own()
-    if plan.raises:
-        return None
-    tables = opened(plan, sources)
-    if tables is None:
-        return None
-    search_of(plan)  # adds axes
-    sides, keys = evaluated_sides(plan, tables[1], threads)
-    return None if sides is None else best_of_sides(plan, tables, sides, keys, threads)
-
-
-def best_of_sides(
-    plan: JoinPlan, tables: tuple[TableRows, tuple[list[pa.RecordBatch], list[pa.RecordBatch]]],
-    sides: tuple[Arrived, Arrived], keys: KeyTable, threads: int,
-) -> BestOfTables:
-    """Return the same for tables that are evaluated."""
-    rows, batches = tables
-    return BestOfTables(plan, rows, batches[1][0], OneRun(plan, sides, batches, keys), threads)
+    sides = TableSides.of(plan.own(), sources, threads)
+    return None if sides is None else BestOfTables(sides)
 
 
 def pairs_pay(plan: JoinPlan, sources: tuple[Source, Source], along: bool) -> bool:

@@ -11,8 +11,9 @@ from ivjoin.errors import ProtocolError
 from ivjoin.operator.match.output import in_parts
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.stream.sources.inputs import Source
-from ivjoin.stream.tables.table_lookup import OUT_ROWS, MatchedTables, TableLookup, parts_of
+from ivjoin.stream.tables.table_lookup import MatchedTables, TableLookup, parts_of
 from ivjoin.stream.tables.table_pick import TablePick, table_pick
+from ivjoin.stream.tables.table_sides import OUT_ROWS
 
 __all__ = ["several_picks"]
 

@@ -22,6 +22,7 @@ from ivjoin.metrics import JoinMetrics
 from ivjoin.operator.lookup.tables.ordered import count_to
 from ivjoin.operator.match.whole import Part, Whole
 from ivjoin.operator.operator import SymmetricHashJoin
+from ivjoin.outer.emit import pieces_of
 from ivjoin.outer.values import has_value
 from ivjoin.plan.cutting import Cut, cut_of, why_pushed
 from ivjoin.plan.join_plan import JoinPlan
@@ -116,11 +117,9 @@ class TableJoin:
 
     def output(self) -> Iterator[pa.RecordBatch]:
         """Yield the output, slice by slice, each batch of as many rows as the caller allows."""
-        most = self.plan.spec.batch_size
         for number, batch in joined(self.slices, self._joiner, self._threads):
             self._at = number
-            for start in range(0, batch.num_rows, most):
-                piece = batch.slice(start, most) if batch.num_rows > most else batch
+            for piece in pieces_of(batch, self.plan.spec.batch_size):
                 self._rows_out += piece.num_rows
                 yield piece
         self._at = len(self.slices)

@@ -13,20 +13,16 @@ import pyarrow as pa
 
 from ivjoin.metrics import JoinMetrics
 from ivjoin.operator.match.output import in_parts
-from ivjoin.outer.emit import BatchRows, Emitter
+from ivjoin.outer.emit import BatchRows, Emitter, pieces_of
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.layout import row_layouts
-from ivjoin.shj.dictionaries import combined
-from ivjoin.shj.plain import no_rows, plain_rows
+from ivjoin.shj.plain import no_rows
 from ivjoin.stream.known_bounds import known_bounds
-from ivjoin.stream.sources.inputs import Source
-from ivjoin.stream.tables.table_rows import TableRows, any_late
+from ivjoin.stream.tables.table_rows import TableRows
+from ivjoin.stream.tables.table_sides import OUT_ROWS
 from ivjoin.stream.workers import joined
 
-__all__ = ["OUT_ROWS", "MatchedTables", "TableLookup", "opened", "parts_of"]
-
-OUT_ROWS = 1 << 16  # of the left side that are emitted at once
-_MOST_RIGHT_ROWS = 2**31 - 2  # places have 32 bits
+__all__ = ["MatchedTables", "TableLookup", "parts_of"]
 
 
 class TableLookup:
@@ -50,10 +46,8 @@ class TableLookup:
         m = self._metrics
         m.state_rows = m.peak_state_rows = m.left_rows_in + m.right_rows_in
         tasks, work = self._tasks()
-        most = self.plan.spec.batch_size
         for _, batch in joined(tasks, lambda: work, self._threads):
-            for start in range(0, batch.num_rows, most):
-                piece = batch.slice(start, most) if batch.num_rows > most else batch
+            for piece in pieces_of(batch, self.plan.spec.batch_size):
                 m.rows_out += piece.num_rows
                 yield piece
         m.left_rows_retired, m.right_rows_retired = m.left_rows_in, m.right_rows_in
@@ -75,26 +69,6 @@ class TableLookup:
 def parts_of(rows: int, size: int) -> list[slice]:
     """Cut rows into ranges of so many."""
     return [slice(start, min(start + size, rows)) for start in range(0, rows, size)]
-
-
-def opened(
-    plan: JoinPlan, sources: tuple[Source, Source]
-) -> tuple[TableRows, tuple[list[pa.RecordBatch], list[pa.RecordBatch]]] | None:
-    """Return the left rows of two tables in memory, and the batches of both; None if rows must be pushed.
-
-    A left side has at least one batch, the right side exactly one.
-    """
-    if not all(source.in_memory for source in sources):
-        return None
-    tables = [source.table() for source in sources]
-    for table, side in zip(tables, plan.sides, strict=True):
-        if any(table.column(i).null_count for i, f in enumerate(side.schema) if not f.nullable):
-            return None  # the operator says which one
-    rows = TableRows(plain_rows(tables[0])), TableRows(combined(plain_rows(tables[1])))
-    left, right = (list(r.batches()) or [r.part(0, 0)] for r in rows)
-    if not rows[0].is_cut(OUT_ROWS) or len(right) > 1 or rows[1].rows > _MOST_RIGHT_ROWS:
-        return None
-    return None if any_late(plan, rows, (frozenset(), frozenset())) else (rows[0], (left, right))
 
 
 class MatchedTables(TableLookup):

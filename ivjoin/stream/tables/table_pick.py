@@ -7,7 +7,6 @@ rows; then output batches are built. Both are done in slices, and where these be
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -15,18 +14,17 @@ import pyarrow as pa
 from ivjoin.conditions.evaluate import evaluate
 from ivjoin.operator.lookup.aggregates.source import keys_of
 from ivjoin.operator.lookup.key_ids import KeyIds
-from ivjoin.operator.lookup.reading import Arrived
 from ivjoin.operator.lookup.search import search_of
 from ivjoin.operator.lookup.tables.ordered import Sorted
 from ivjoin.operator.lookup.tables.passes import LookupSlice, Pass, PassPlaces, is_far, nearer, passes_of, slices_of
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.picking.pick import picking_of
-from ivjoin.stream.sort.dealing import ends_of, rise
+from ivjoin.stream.sort.dealing import rise
 from ivjoin.stream.sources.inputs import Source
-from ivjoin.stream.tables.paired_pick import BestOfTables, best_of_sides, best_of_tables, pairs_pay
-from ivjoin.stream.tables.table_lookup import OUT_ROWS, MatchedTables, opened, parts_of
+from ivjoin.stream.tables.paired_pick import BestOfTables, best_of_tables, pairs_pay
+from ivjoin.stream.tables.table_lookup import MatchedTables, parts_of
 from ivjoin.stream.tables.table_rows import TableRows
-from ivjoin.stream.tables.table_sides import evaluated_sides, in_order
+from ivjoin.stream.tables.table_sides import OUT_ROWS, TableSides
 from ivjoin.stream.workers import each
 
 __all__ = ["TablePick", "table_pick"]
@@ -115,40 +113,33 @@ def table_pick(
         return best_of_tables(shared, sources, threads) if pairs_pay(shared, sources, along) else None
     if like is not None and like.serves(plan, passes):
         return TablePick(plan, like._left, like._right, like._sides, like._ids, passes, threads)
-    if plan.raises or (tables := opened(plan, sources)) is None:
-        return None
-    rows, batches = tables
-    sides, keys = evaluated_sides(plan, batches, threads)
+    sides = TableSides.of(plan, sources, threads)
     if sides is None:
         return None
-    mine, theirs = sides
-    if picking.near is not None and is_far(mine.every.axes[passes[0].main[0][0]], picking.place.type.kind):
+    first = passes[0].main[0][0]
+    if picking.near is not None and is_far(sides.read[0].every.axes[first], picking.place.type.kind):
         return None
-    ids, (left_kids, right_kids) = KeyIds.of(mine.kids, theirs.kids, keys, partial(ends_of, threads=threads))
+    ids, (left_kids, right_kids) = sides.ids()
     bounds = [b for p in passes for b in (*p.lows, *p.highs)]
-    right = batches[1][0]
-    order = None if picking.plain else _order(plan, theirs, right)
+    order = None if picking.plain else _order(sides)
     place = plan.axis(1, picking.place)
     assert place is not None
-    lines = {b for _, b, _ in bounds} | {place}
-    ordered = in_order(theirs, right_kids, place, lines, threads, order)
-    checked = ordered.lines.keys() - ({place} if order is None else set())
-    if not all(rise(ordered.lines[line], threads) for line in checked):
-        if not pairs_pay(shared, sources, along):
-            return None
-        return best_of_sides(plan, tables, sides, keys, threads)
-    left = in_order(mine, left_kids, passes[0].main[0][0], {a for a, _, _ in bounds}, threads)
-    return TablePick(plan, rows, right, (left, ordered), ids, passes, threads)
+    right = sides.in_order(1, right_kids, place, {b for _, b, _ in bounds} | {place}, order)
+    checked = right.lines.keys() - ({place} if order is None else set())
+    if not all(rise(right.lines[line], threads) for line in checked):
+        return BestOfTables(sides) if pairs_pay(shared, sources, along) else None
+    left = sides.in_order(0, left_kids, first, {a for a, _, _ in bounds})
+    return TablePick(plan, sides.left, sides.right, (left, right), ids, passes, threads)
 
 
-def _order(plan: JoinPlan, side: Arrived, right: pa.RecordBatch) -> np.ndarray:
+def _order(sides: TableSides) -> np.ndarray:
     """Return the order of right rows by all expressions that compare them; equal rows come as they lie."""
-    pick = plan.spec.pick
+    pick, right, usable = sides.plan.spec.pick, sides.right, sides.read[1].usable
     assert pick is not None
     last = pick.which == "last"
     vectors = evaluate(pick.by, lambda _, name: right.column(name), right.num_rows)
     keys = [~key if last else key for key in keys_of(vectors, pick.by, last)]
-    if side.usable is None:
+    if usable is None:
         return np.lexsort(keys[::-1])
-    rows = np.flatnonzero(side.usable)
+    rows = np.flatnonzero(usable)
     return rows.take(np.lexsort([key.take(rows) for key in keys[::-1]]))

@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ivjoin.operator.lookup.aggregates.measures import measures
-from ivjoin.operator.lookup.key_ids import KeyIds
-from ivjoin.operator.lookup.reading import Arrived
+from ivjoin.operator.lookup.aggregates.measures import measures, nothing
 from ivjoin.operator.lookup.search import comes_in_order, search_of
 from ivjoin.operator.lookup.tables.aggregated import Aggregated, Window
 from ivjoin.operator.lookup.tables.one_run import OneRun
 from ivjoin.operator.lookup.tables.ordered import BoundTerm, count_to
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.layout import row_layouts
-from ivjoin.shj.arrow import byte_width, take, whole_numbers
+from ivjoin.shj.arrow import byte_width, take
 from ivjoin.shj.dictionaries import one_array
-from ivjoin.shj.plain import from_plain, nulls
+from ivjoin.shj.plain import from_plain
 from ivjoin.shj.registers import I64_MAX
-from ivjoin.shj.store.keys import KeyTable
-from ivjoin.stream.sort.dealing import ends_of, rise
+from ivjoin.stream.sort.dealing import rise
 from ivjoin.stream.sources.inputs import Source
-from ivjoin.stream.tables.table_lookup import OUT_ROWS, TableLookup, opened, parts_of
+from ivjoin.stream.tables.table_lookup import TableLookup, parts_of
 from ivjoin.stream.tables.table_rows import TableRows
-from ivjoin.stream.tables.table_sides import evaluated_sides, in_order
+from ivjoin.stream.tables.table_sides import OUT_ROWS, TableSides
 from ivjoin.stream.workers import each
 
 __all__ = ["TableWindow", "table_window"]
@@ -74,7 +70,7 @@ class TableWindow(TableLookup):
 
         each(range(len(slices)), lambda: aggregate, self._threads)
         pieces = [piece for part in made for piece in part]
-        pieces.append((none, self._nothing([a.type for a in pieces[0][1]] if pieces else None)))
+        pieces.append((none, nothing(self._measures, 1, [a.type for a in pieces[0][1]] if pieces else None)))
         sizes = np.concatenate([sizes for sizes, _ in pieces])
         arrays = [one_array(list(parts)) for parts in zip(*(arrays for _, arrays in pieces), strict=True)]
         # Where the answer of each left row is; those that match nothing have the last one.
@@ -99,13 +95,6 @@ class TableWindow(TableLookup):
         yield pa.RecordBatch.from_arrays(
             [from_plain(a, t) for a, t in zip(columns, types, strict=True)], schema=self.plan.schema
         )
-
-    def _nothing(self, types: list[pa.DataType] | None) -> list[pa.Array]:
-        """Return the aggregates of one row that matches nothing, in the types of other rows' aggregates."""
-        return [
-            whole_numbers(np.zeros(1, dtype=np.int64)) if m.aggregate.function == "count" else nulls(1, t)
-            for m, t in zip(self._measures, types or [m.type for m in self._measures], strict=True)
-        ]
 
 
 def _left_rows(found: Aggregated | OneRun) -> int:
@@ -156,44 +145,34 @@ def table_window(plan: JoinPlan, sources: tuple[Source, Source], threads: int) -
     """Return the join of two tables that aggregates; None if their rows must be pushed."""
     if plan.raises or plan.spec.include_previous:
         return None
-    plan = plan.own()
-    tables = opened(plan, sources)
-    if tables is None:
+    sides = TableSides.of(plan.own(), sources, threads)
+    if sides is None or _is_much_text(sides.plan, sides.left.rows, sides.right):
         return None
-    rows, batches = tables
-    right = batches[1][0]
-    if _is_much_text(plan, rows.rows, right):
-        return None
-    read_, keys = evaluated_sides(plan, batches, threads)
-    if read_ is None:
-        return None
-    found = None if plan.separation.residual else _by_ranges(plan, read_, right, keys, threads)
-    answers = found or OneRun(plan, read_, batches, keys)
+    found = None if plan.separation.residual else _by_ranges(sides)
+    answers = found or OneRun(sides.plan, sides.read, sides.batches, sides.keys)
     if not answers.left.lies_in_order and any(a.function == "array_agg" for a in plan.spec.aggregates):
         return None  # all lists would be stored to put them in the order of the left table
-    return TableWindow(plan, rows, right, answers, threads)
+    return TableWindow(sides.plan, sides.left, sides.right, answers, threads)
 
 
-def _by_ranges(
-    plan: JoinPlan, sides: tuple[Arrived, Arrived], right: pa.RecordBatch, keys: KeyTable, threads: int
-) -> Aggregated | None:
+def _by_ranges(sides: TableSides) -> Aggregated | None:
     """Return the answers by ranges of right rows in the order of all bands; None without such an order."""
+    plan = sides.plan
     terms, by, axis = search_of(plan)
     lows: list[BoundTerm] = [(t.left, t.right, -t.high) for t in terms if t.high is not None]
     highs: list[BoundTerm] = [(t.left, t.right, -t.low) for t in terms if t.low is not None]
-    if any(abs(by) > I64_MAX for _, _, by in (*lows, *highs)):
+    bounds = [*lows, *highs]
+    if any(abs(by) > I64_MAX for _, _, by in bounds):
         return None
-    mine, theirs = sides
-    ids, (left_kids, right_kids) = KeyIds.of(mine.kids, theirs.kids, keys, partial(ends_of, threads=threads))
-    ordered = in_order(theirs, right_kids, axis, {b for _, b, _ in (*lows, *highs)}, threads)
-    if not all(rise(values, threads) for line, values in ordered.lines.items() if line != axis):
+    ids, (left_kids, right_kids) = sides.ids()
+    right = sides.in_order(1, right_kids, axis, {b for _, b, _ in bounds})
+    if not all(rise(values, sides.threads) for line, values in right.lines.items() if line != axis):
         return None
-    lines = {a for a, _, _ in (*lows, *highs)}
-    left = in_order(mine, left_kids, _most_used([a for a, _, _ in (*lows, *highs)]), lines, threads)
-    columns = [right.column(i) for i in plan.sides[1].stored]
+    left = sides.in_order(0, left_kids, _most_used([a for a, _, _ in bounds]), {a for a, _, _ in bounds})
+    columns = [sides.right.column(i) for i in plan.sides[1].stored]
     made = measures(plan.spec.aggregates, plan.sides[1].schema)
     rises_by = comes_in_order(plan, by, axis)
-    return Aggregated(left, ordered, ids, Window(lows, highs), columns, row_layouts(plan)[1], made, by, rises_by)
+    return Aggregated(left, right, ids, Window(lows, highs), columns, row_layouts(plan)[1], made, by, rises_by)
 
 
 def _most_used(lines: Sequence[int]) -> int | None:

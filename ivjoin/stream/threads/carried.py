@@ -7,15 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from ivjoin.frontier.tracking import Frontier
-from ivjoin.operator.intake import Intake
 from ivjoin.operator.lookup.key_ids import KeyIds, key_table, sweep_keys
 from ivjoin.operator.lookup.reading import Arrived, read
 from ivjoin.operator.lookup.search import search_of
 from ivjoin.operator.lookup.tables.ordered import rises
 from ivjoin.plan.cutting import Cut, shifted
 from ivjoin.plan.join_plan import JoinPlan
-from ivjoin.plan.layout import row_layouts
 from ivjoin.plan.picking.pick import picking_of
 from ivjoin.shj.plain import rows_at
 from ivjoin.shj.registers import I64_MAX
@@ -36,7 +33,6 @@ class Carried:
         assert place is not None
         self._place = place
         self._keys = key_table(self._plan)
-        self._intake = Intake(self._plan, (Frontier([], {}), Frontier([], {})))
         self.batch: pa.RecordBatch | None = None
 
     @property
@@ -77,9 +73,7 @@ class Carried:
         return True
 
     def _read(self, batch: pa.RecordBatch) -> Arrived:
-        n = batch.num_rows
-        layout = row_layouts(self._plan)[1]
-        return read(self._plan, 1, [], np.arange(n), layout, self._intake, self._keys, batch.columns)
+        return read(self._plan, 1, [], np.arange(batch.num_rows), self._keys, batch.columns)
 
     def _last(
         self, kids: np.ndarray, usable: np.ndarray | None, values: np.ndarray, n_ids: int, end: int

@@ -21,6 +21,7 @@ from ivjoin.operator.intake import Intake
 from ivjoin.operator.match.whole import Whole
 from ivjoin.operator.memory.budget import Budget
 from ivjoin.operator.operator import SymmetricHashJoin
+from ivjoin.outer.emit import pieces_of
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.cutting import Cut, why_not_cut
 from ivjoin.plan.join_plan import JoinPlan
@@ -325,10 +326,8 @@ class SlicedJoin:
         yield from self._counted(batch for _, batch in self._workers.output(most))
 
     def _counted(self, out: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        size = self._plan.spec.batch_size
         for batch in out:
-            for start in range(0, batch.num_rows, size):
-                piece = batch.slice(start, size) if batch.num_rows > size else batch
+            for piece in pieces_of(batch, self._plan.spec.batch_size):
                 self._metrics.rows_out += piece.num_rows
                 yield piece
         self._note()

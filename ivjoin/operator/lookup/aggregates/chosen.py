@@ -57,7 +57,7 @@ class ChosenRow(Measure):
         valid = None if self._by_place else source.vector(self.node).valid
 
         def made() -> LeastTree:
-            images = source.ranks() if self._by_place else source.images(self.node)
+            images = _ranks(source) if self._by_place else source.images(self.node)
             images = images if valid is None else images[valid]
             return LeastTree.of(images if self._least else ~images)
 
@@ -70,8 +70,7 @@ class ChosenRow(Measure):
     def _place(self, source: RightValues, at: np.ndarray) -> tuple[np.ndarray, ...] | None:
         """Return what compares rows of several runs, the first array first; None if their values do."""
         if self._by_place:
-            null, image = source.order_keys() if source.order is not None else (None, None)
-            return tuple(x[at] for x in (null, image, source.seq) if x is not None)
+            return source.places(at)
         return (source.images(self.node)[at],) if has_ordinal(self.node.type) else None
 
     def joined(self, a: Partial, b: Partial) -> Partial:
@@ -125,13 +124,9 @@ class Listed(Measure):
             self._counted(source, r)  # raises if the expression has an error
         at = r.positions()
         if not source.in_order:
-            at = at[np.lexsort((source.ranks()[at], np.repeat(np.arange(len(r)), r.sizes)))]
-
-        def place() -> list[np.ndarray]:
-            null, image = source.order_keys() if source.order is not None else (None, None)
-            return [x[at] for x in (null, image, source.seq) if x is not None]
-
-        return Partial(r.sizes, (to_values(source.some(self.node, at), self.type.value_type), place))
+            at = at[np.lexsort((_ranks(source)[at], np.repeat(np.arange(len(r)), r.sizes)))]
+        values = to_values(source.some(self.node, at), self.type.value_type)
+        return Partial(r.sizes, (values, lambda: source.places(at)))
 
     def joined(self, a: Partial, b: Partial) -> Partial:
         place = [np.concatenate(pair) for pair in zip(a.value[1](), b.value[1](), strict=True)]
@@ -150,3 +145,9 @@ class Listed(Measure):
         return pa.Array.from_buffers(
             self.type, len(part.count), [valid, pa.py_buffer(ends)], children=[part.value[0]]
         )
+
+
+def _ranks(source: RightValues) -> np.ndarray:
+    """Return the place of each row in the order of first and last : int64[n]."""
+    node, falls = source.order or (None, False)
+    return source.ranks([] if node is None else [node], falls)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 
@@ -23,9 +25,9 @@ from ivjoin.operator.lookup.aggregates.source import RightValues
 from ivjoin.plan.aggregates import SPREADS, Aggregate
 from ivjoin.shj.arrow import fixed_array, truths, whole_numbers
 from ivjoin.shj.kernels.lookup.sum_kernels import spreads
-from ivjoin.shj.plain import to_values, value_type
+from ivjoin.shj.plain import nulls, to_values, value_type
 
-__all__ = ["measures"]
+__all__ = ["measures", "nothing"]
 
 _DECIMAL_LIMIT = divmod(10**38, 2**64)
 
@@ -158,6 +160,14 @@ class Variance(Measure):
 def measures(aggregates: tuple[Aggregate, ...], schema: pa.Schema) -> list[Measure]:
     """Return the computation of each aggregate over right rows."""
     return [_measure(a, schema) for a in aggregates]
+
+
+def nothing(made: Sequence[Measure], n: int, types: Sequence[pa.DataType] | None = None) -> list[pa.Array]:
+    """Return the aggregates of n rows that match nothing; ``types`` replace the types of the output, if given."""
+    return [
+        whole_numbers(np.zeros(n, dtype=np.int64)) if m.aggregate.function == "count" else nulls(n, t)
+        for m, t in zip(made, types or [m.type for m in made], strict=True)
+    ]
 
 
 def _measure(a: Aggregate, schema: pa.Schema) -> Measure:

@@ -65,23 +65,23 @@ class RightValues:
     def seq(self) -> np.ndarray:
         return self._rows.seq
 
-    def order_keys(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return (bool[n], int64[n]): whether the order's value is null, and its ordinal; sorted ascending by both."""
+    def places(self, at: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Return arrays that compare rows by the order of first and last, the first one first; nulls come last."""
         if self.order is None:
-            return np.zeros(len(self), dtype=bool), np.zeros(len(self), dtype=np.int64)
+            return (self.seq[at],)
         node, falls = self.order
         v = self.vector(node)
         image, there = ordinals(v.values, node.type), has_value(v)
         null = np.zeros(len(self), dtype=bool) if there is None else ~there
-        return null, np.where(null, 0, ~image if falls else image)
+        return null[at], np.where(null, 0, ~image if falls else image)[at], self.seq[at]
 
-    def ranks(self) -> np.ndarray:
-        """Return the place of each row in the order : int64[n]."""
+    def ranks(self, by: Sequence[Node], falls: bool) -> np.ndarray:
+        """Return the place of each row by some expressions, then by arrival : int64[n]; nulls come last."""
         def made() -> np.ndarray:
-            null, image = self.order_keys()
-            return _ranks(np.lexsort((self.seq, image, null)))
+            keys = keys_of(evaluate(by, self.column, len(self)), by, falls)
+            return _ranks(np.lexsort((self.seq, *keys[::-1])))
 
-        return self.once("ranks", made)
+        return self.once(("ranks", *by), made)
 
     def images(self, node: Node) -> np.ndarray:
         """Return whole numbers that rise with the values of an expression, any for null : int64[n]."""
@@ -113,9 +113,7 @@ def _images(v: Vector, node: Node) -> np.ndarray:
     array = v.values.combine_chunks() if isinstance(v.values, pa.ChunkedArray) else v.values
     words = array.dictionary_encode(null_encoding="encode")
     order = counted(pc.array_sort_indices(words.dictionary, null_placement="at_start"))
-    rank = np.empty(len(order), dtype=np.int64)
-    rank[order] = np.arange(len(order))
-    return rank[counted(words.indices)] if len(words) else np.zeros(0, dtype=np.int64)
+    return _ranks(order)[counted(words.indices)] if len(words) else np.zeros(0, dtype=np.int64)
 
 
 def _ranks(order: np.ndarray) -> np.ndarray:

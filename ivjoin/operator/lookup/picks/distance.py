@@ -6,9 +6,10 @@ import numpy as np
 
 from ivjoin.expr.ordinal import NAN_ORDINAL
 from ivjoin.expr.types import Type
+from ivjoin.shj.arrow import doubles_of
 from ivjoin.shj.registers import I64_MAX, I64_MIN
 
-__all__ = ["compared", "distance_keys", "reals"]
+__all__ = ["compared", "distance_keys"]
 
 _SIGN = np.uint64(1 << 63)
 
@@ -43,7 +44,7 @@ def distance_keys(
             d = abs(int(values[i]) * step - int(of[i]))
             beyond[i], apart[i] = d >> 64, (d & (2**64 - 1)) - 2**63
         return [beyond, apart]
-    x, y = reals(of), reals(to)
+    x, y = (doubles_of(np.minimum(o, NAN_ORDINAL)) for o in (of, to))
     rank, value, rest = _split(of, to, x, y)
     far = np.isinf(value)
     if far.any():  # the difference overflows: halves are exact for numbers of this size
@@ -59,13 +60,6 @@ def _image(x: np.ndarray) -> np.ndarray:
 def _apart(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     low, high = np.minimum(a, b), np.maximum(a, b)
     return high.astype(np.uint64) - low.astype(np.uint64)
-
-
-def reals(o: np.ndarray) -> np.ndarray:
-    bits = np.where(o < 0, (-o).view(np.uint64) | _SIGN, o.view(np.uint64))
-    x = np.ascontiguousarray(bits).view(np.float64).copy()
-    x[o >= NAN_ORDINAL] = np.nan
-    return x
 
 
 def _split(of: np.ndarray, to: np.ndarray, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

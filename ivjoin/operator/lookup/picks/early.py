@@ -6,22 +6,28 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ivjoin.operator.lookup.best import BestMatches
 from ivjoin.operator.lookup.picks.distance import compared
+from ivjoin.operator.lookup.picks.picked import PickedAnswers
 from ivjoin.operator.lookup.rows import Rows
+from ivjoin.operator.lookup.stored import AxisBounds, RightRows
 from ivjoin.operator.pruning.prune_bounds import Bounder
 from ivjoin.plan.cutting import shifted
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.picking.pick import PickTerm, picking_of
 from ivjoin.shj.registers import I64_MAX, I64_MIN
 
-__all__ = ["Early"]
+__all__ = ["Early", "Ripe"]
+
+Ripe = tuple[BestMatches, np.ndarray]  # left rows with their best matches so far, and which are final : bool[n]
 
 
 class Early:
     """Decides about left rows that a later right row can still match."""
 
-    def __init__(self, plan: JoinPlan, bounder: Bounder) -> None:
+    def __init__(self, plan: JoinPlan, bounder: Bounder, answers: PickedAnswers) -> None:
         picking = picking_of(plan)
+        self._answers = answers
         self._plan, self._picking, self._bounder, self._node = plan, picking, bounder, picking.place
         self.near = None if picking.near is None else plan.axis(0, picking.near)
         self._place = plan.axis(1, picking.place)
@@ -36,7 +42,45 @@ class Early:
                 self._top[axis] = max(self._top[axis], most)
                 self._bottom[axis] = min(self._bottom[axis], least)
 
-    def ripe(self, values: Sequence[np.ndarray], n: int) -> np.ndarray | None:
+    def split(self, rows: Rows, right: RightRows) -> tuple[Rows, list[Ripe]]:
+        """Return the rows that are not decided, and those looked up with some that are."""
+        bounds = self._bounder.bounds(0)
+        if self._is_idle(rows, bounds):
+            return rows, []
+        dead = rows.outside(bounds)
+        ripe = None if bool(dead.all()) else self._ripe(rows.axes, len(rows))
+        look = dead if ripe is None else dead | ripe
+        if not bool(look.any()):
+            return rows, []
+        every = bool(look.all())
+        some = rows if every else rows.take(np.flatnonzero(look))
+        dead = dead if every else dead[look]
+        start, found = 0, []
+        for looked in self._answers.look(some, right.sorted()):
+            done = dead[start : start + len(looked.rows)]
+            start += len(done)
+            known = np.flatnonzero(~done & (looked.best >= 0))
+            if len(known) and self._place is not None:
+                part, best = looked.rows.take(known), looked.best.take(known)
+                done[known[self._settled(part, looked.found.axis(1, self._place).take(best))]] = True
+            if done.any():
+                found.append((looked, done))
+        look[look] = dead  # `done` is a part of `dead`
+        if not bool(look.any()):
+            return rows, []
+        return rows.take(np.flatnonzero(~look)), found
+
+    def _is_idle(self, rows: Rows, bounds: AxisBounds) -> bool:
+        """Return whether the extreme values of a piece show that no row can be decided."""
+        if bounds is None or rows.absent or not len(rows):
+            return False
+        ends = [rows.ends(a) for a in range(len(rows.axes))]
+        if any(least < low or most > high for (least, most), (low, high) in zip(ends, bounds, strict=True)):
+            return False
+        ripe = self._ripe([np.array(e, dtype=np.int64) for e in ends], 2)
+        return ripe is None or not bool(ripe.any())
+
+    def _ripe(self, values: Sequence[np.ndarray], n: int) -> np.ndarray | None:
         """Return which of n rows may have a final match, so that a lookup can pay : bool[n], or None. Given their axes.
         """
         low, high = self._bounder.future(1, self._node)
@@ -68,7 +112,7 @@ class Early:
         """Return the end of a band where better rows lie."""
         return t.high if self._last else t.low
 
-    def settled(self, rows: Rows, best: np.ndarray) -> np.ndarray:
+    def _settled(self, rows: Rows, best: np.ndarray) -> np.ndarray:
         """Return which rows have a match than which no later right row is better : bool[n].
 
         ``best`` : int64[n] has the values that picked their matches so far.

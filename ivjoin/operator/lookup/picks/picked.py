@@ -6,21 +6,19 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ivjoin.conditions.evaluate import evaluate
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import NAN_ORDINAL
 from ivjoin.operator.lookup.aggregates.reduce import LeastTree, Ranges, spread
-from ivjoin.operator.lookup.aggregates.source import keys_of
-from ivjoin.operator.lookup.answer import LookupPlan
+from ivjoin.operator.lookup.answer import Answers, LookupPlan
 from ivjoin.operator.lookup.best import BestAnswers
-from ivjoin.operator.lookup.pairs import Matches, pair_columns, true_pairs
+from ivjoin.operator.lookup.pairs import Matches, true_pairs
 from ivjoin.operator.lookup.picks.distance import distance_keys
 from ivjoin.operator.lookup.picks.trim import middle_of
 from ivjoin.operator.lookup.rows import Rows
 from ivjoin.operator.lookup.run import Pairs, Run, RunRanges, reach
 from ivjoin.plan.picking.pick import Picking, picking_of
 
-__all__ = ["PickedAnswers"]
+__all__ = ["PickedAnswers", "answers_of"]
 
 _PAIRS = 1 << 17  # pairs decided at once
 _FIRST_TRIES, _MOST_TRIES = 4, 1 << 14  # candidates of a left row that are decided at once
@@ -103,16 +101,7 @@ class PickedAnswers(BestAnswers):
 
     def ranks(self, run: Run) -> np.ndarray:
         """Return int64[n] that rise from the worst row of a run to the best one by the expressions that pick."""
-        def made() -> np.ndarray:
-            every, layouts = np.arange(len(run)), self._core.layouts
-            columns = pair_columns(layouts, run.rows, run.rows, every, every)
-            vectors = evaluate(self._pick.by, columns, len(run))
-            keys = keys_of(vectors, self._pick.by, self._pick.which == "last")
-            out = np.empty(len(run), dtype=np.int64)
-            out[np.lexsort((run.rows.seq, *keys[::-1]))[::-1]] = np.arange(len(run))
-            return out
-
-        return self._source(run.rows, run.kept).once("ranks of a pick", made)
+        return ~self._source(run.rows, run.kept).ranks(self._pick.by, self._pick.which == "last")
 
     def _ranked(self, run: Run, _: Rows, r: Ranges) -> Ranges:
         """Return the place of the best row of each range, by the greatest of the ranks within it."""
@@ -178,3 +167,10 @@ class PickedAnswers(BestAnswers):
 
     def _true(self, run: Run, rows: Rows, pairs: Pairs) -> Pairs:
         return true_pairs(self._core.decides(), self._core.layouts, rows, run.rows, *pairs)
+
+
+def answers_of(core: LookupPlan) -> Answers:
+    """Return what answers the left rows of a plan."""
+    if core.plan.spec.aggregates:
+        return Answers(core)
+    return PickedAnswers(core) if core.plan.spec.picks_one else BestAnswers(core)

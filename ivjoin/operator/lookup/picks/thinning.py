@@ -82,7 +82,6 @@ class Thinning:
         ]
         assert plan.spec.pick is not None
         self._own, self._ties = plan.axis(1, plan.spec.pick.by[0]), len(plan.spec.pick.by) > 1
-        self._loose = picking.n_search < len(picking.terms)
         self.reads = {self._axis(0, left) for w in self._ways for left, _, _, _ in w.ends}  # left axes
 
     def possible(self) -> bool:
@@ -101,8 +100,6 @@ class Thinning:
     def _useless(self, run: Run, waiting: WaitingKeys | None, full: bool) -> np.ndarray:
         out = np.zeros(len(run), dtype=bool)
         along = self._own is not None and run.axis == self._own
-        if along and not self._loose and self._ways:
-            self._alike(run, out)
         starts, sizes = run.keys()
         for way in self._ways:
             sure = np.ones(len(run), dtype=bool)
@@ -155,14 +152,3 @@ class Thinning:
             places = np.arange(len(run))
             return places if way.last else ~places
         return self._ranks(run)
-
-    def _alike(self, run: Run, out: np.ndarray) -> None:
-        """Mark all but the best among rows with equal keys that the pick ranks as equal."""
-        if run.has_same():
-            start, stop = run.same()
-            firsts = np.flatnonzero(start == np.arange(len(run)))
-            if self._ties:
-                ranks = self._ranks(run)
-            else:
-                ranks = np.arange(len(run)) if self._picking.which == "last" else ~np.arange(len(run))
-            out |= ranks < np.repeat(np.maximum.reduceat(ranks, firsts), stop[firsts] - firsts)

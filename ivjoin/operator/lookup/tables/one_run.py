@@ -8,10 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.expr.nodes import Node, columns_of
-from ivjoin.operator.lookup.answer import Answers
 from ivjoin.operator.lookup.best import BestAnswers, BestMatches
 from ivjoin.operator.lookup.key_ids import KeyIds
-from ivjoin.operator.lookup.picks.picked import PickedAnswers
+from ivjoin.operator.lookup.picks.picked import answers_of
 from ivjoin.operator.lookup.reading import Arrived
 from ivjoin.operator.lookup.rows import Rows
 from ivjoin.operator.lookup.run import Run, Term, by_arrival, sorted_rows
@@ -45,8 +44,7 @@ class OneRun:
         self._rows = self._sorted(0, mine, left_kids, _line(self.terms, self.axis), batches[0])
         lies = len(self._rows) == sum(b.num_rows for b in batches[0]) and rises(self._rows.seq)
         self.left = Sorted(mine.kids, None, {}, None if lies else self._rows.seq)
-        pick = PickedAnswers if plan.spec.picks_one else BestAnswers
-        self.answers = Answers(self) if plan.spec.aggregates else pick(self)
+        self.answers = answers_of(self)
 
     def _sorted(
         self, s: int, rows: Rows, kids: np.ndarray, axis: int | None, batches: Sequence[pa.RecordBatch]
