@@ -155,7 +155,7 @@ class LookupCore(LookupState):
             self.right.compact(files)
 
     def _answered(self, rows: Rows) -> Generator[pa.RecordBatch, None, Rows]:
-        """Emit what is decided of left rows, and return the others. Right rows that were found are not kept alive."""
+        """Emit what is decided of left rows, and return the others. The runs it read are free again before a merge."""
         rest, found = self._decided(rows)
         yield from self._eased(self._out(found))
         return rest
