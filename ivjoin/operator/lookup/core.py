@@ -11,7 +11,7 @@ left row.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -167,15 +167,11 @@ class LookupCore(LookupState):
         self._stale = self._stale or force
         new, self._new = self._new, None
         if new is not None:
-            rest, found = self._decided(new)
-            yield from self._eased(self._out(found))
-            self.left.add(rest)
+            self.left.add((yield from self._answered(new)))
         elif p == 1:
             chunks = []
             for rows in self.left.chunks:
-                rest, found = self._decided(rows)
-                chunks.append(rest)
-                yield from self._eased(self._out(found))
+                chunks.append((yield from self._answered(rows)))
             self.left.keep(chunks)
         self._evict(force)
         if self.right.evicted:
@@ -190,6 +186,12 @@ class LookupCore(LookupState):
         if files is not None:
             self.left.keep([rows.compacted(files) for rows in self.left.chunks])
             self.right.compact(files)
+
+    def _answered(self, rows: Rows) -> Generator[pa.RecordBatch, None, Rows]:
+        """Emit what is decided of left rows, and return the others. The runs it read are free again before a merge."""
+        rest, found = self._decided(rows)
+        yield from self._eased(self._out(found))
+        return rest
 
     def _eased(self, out: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the output, and release the pages of files that each batch has read."""

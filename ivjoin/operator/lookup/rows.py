@@ -50,7 +50,7 @@ class Rows:
         if self.at is None and isinstance(array, pa.Array):
             return array
         if i not in self._gathered:
-            if self.at is not None and self.filed:
+            if self.at is not None and (self.filed or self._few):
                 self._gathered[i] = self.some(i, np.arange(len(self)))
             else:
                 whole = array if isinstance(array, pa.Array) else _whole(array)
@@ -79,13 +79,43 @@ class Rows:
         return Rows(own, self.seq.copy(), self.kids.copy(), [a.copy() for a in self.axes], self.absent)
 
     def near(self) -> Rows:
-        """Return the same rows, gathered if the columns are more than twice as long as the rows need.
+        """Return the same rows, without most of the rows in their columns that they do not need.
 
         Columns in files stay there; see :meth:`compacted`.
         """
-        if self.filed or not self._wasteful:
+        if self.filed or self.at is None or not self.base:
             return self
-        return Rows(self.columns, self.seq, self.kids, self.axes, self.absent)
+        if isinstance(self.base[0], pa.ChunkedArray) and not self._few:
+            unneeded = len(self.base[0]) - len(self)
+            return self._thinned() if _SPARE * unneeded > len(self) + _FEW else self
+        return Rows(self.columns, self.seq, self.kids, self.axes, self.absent) if self._wasteful else self
+
+    def _thinned(self) -> Rows:
+        """Return the same rows, with new chunks in place of those that they need less than half of.
+
+        Rows that arrived together become useless together, so that few rows are in memory twice.
+        """
+        assert self.at is not None
+        kept = np.zeros(len(self.base[0]), dtype=bool)
+        kept[self.at] = True
+        places: list[np.ndarray | None] = []
+        first = 0
+        for chunk in _chunks(self.base[0]):
+            part = kept[first : first + len(chunk)]
+            first += len(chunk)
+            sparse = 2 * np.count_nonzero(part) < len(part)
+            places.append(np.flatnonzero(part) if sparse else None)
+            if not sparse:
+                part[:] = True
+        if bool(kept.all()):
+            return self
+        base = [_thinned(_chunks(column), places) for column in self.base]
+        at = (np.cumsum(kept) - 1).take(self.at)
+        return Rows(base, self.seq, self.kids, self.axes, self.absent, at)
+
+    @property
+    def _few(self) -> bool:
+        return len(self.base[0]) > _MANY * len(self)
 
     @property
     def _wasteful(self) -> bool:
@@ -187,6 +217,9 @@ class Rows:
 
 _PIECE = AT_ONCE // 4  # bytes of a batch in a file
 _FEW = 64  # rows that are not worth a check
+_SPARE = 4  # columns may be longer than the rows need by one row in so many before chunks are replaced
+_MANY = 8  # of columns that are more than so many times as long, the rows are gathered alone
+_LONG = 1 << 14  # rows of a new chunk
 _SHORT, _MOST = 512, 1 << 30  # chunks of fewer rows on average are concatenated, up to so many bytes
 
 
@@ -202,8 +235,8 @@ def joined(parts: Sequence[Rows]) -> Rows:
         own = (np.arange(len(p)) if p.at is None else p.at for p in parts)
         at = np.concatenate([a + start for a, start in zip(own, starts[:-1], strict=True)])
     in_files = sum(p.filed for p in parts)
-    lay = pa.chunked_array if in_files else _laid
-    base = [lay([a for p in parts for a in _chunks(p.base[i])]) for i in range(len(parts[0].base))]
+    columns = [[a for p in parts for a in _chunks(p.base[i])] for i in range(len(parts[0].base))]
+    base = [pa.chunked_array(chunks) for chunks in columns] if in_files else _laid(columns)
     return Rows(
         base, np.concatenate([p.seq for p in parts]), np.concatenate([p.kids for p in parts]),
         [np.concatenate([p.axes[i] for p in parts]) for i in range(len(parts[0].axes))], absent, at, in_files,
@@ -221,11 +254,28 @@ def gathered(parts: Sequence[pa.Array], places: Sequence[np.ndarray]) -> pa.Arra
     return take(whole, back, byte_width(whole.type))
 
 
-def _laid(chunks: list[pa.Array]) -> pa.Array | pa.ChunkedArray:
-    """Return chunks as one column; concatenated if they are short, because each chunk costs time and memory."""
-    if len(chunks) * _SHORT > sum(map(len, chunks)) and sum(c.nbytes for c in chunks) < _MOST:
-        return one_array(chunks)
-    return pa.chunked_array(chunks)
+def _thinned(chunks: list[pa.Array], places: list[np.ndarray | None]) -> pa.ChunkedArray:
+    """Return chunks with only these places of each; None for all. Neighbours that become short are concatenated."""
+    out: list[pa.Array] = []
+    short: list[pa.Array] = []
+    for chunk, at in zip(chunks, places, strict=True):
+        if at is not None:
+            short.append(take(chunk, at, byte_width(chunk.type)))
+        if short and (at is None or sum(map(len, short)) >= _LONG):
+            out.append(one_array(short))
+            short = []
+        if at is None:
+            out.append(chunk)
+    return pa.chunked_array([*out, one_array(short)] if short else out)
+
+
+def _laid(columns: list[list[pa.Array]]) -> list[pa.Array | pa.ChunkedArray]:
+    """Return chunks as columns; concatenated if they are short, because each chunk costs time and memory."""
+    rows = sum(map(len, columns[0])) if columns else 0
+    short = any(len(chunks) * _SHORT > rows for chunks in columns)
+    if short and all(sum(c.nbytes for c in chunks) < _MOST for chunks in columns):
+        return [one_array(chunks) for chunks in columns]
+    return [pa.chunked_array(chunks) for chunks in columns]
 
 
 def _chunks(array: pa.Array | pa.ChunkedArray) -> list[pa.Array]:

@@ -27,6 +27,7 @@ soak = pytest.mark.soak
      pytest.param("as-of, pushed", 3_000_000, 1.0, marks=soak),
      pytest.param("as-of, tables out of order", 3_000_000, 1.0, marks=soak),
      pytest.param("as-of, files out of order", 3_000_000, 1.0, marks=soak),
+     pytest.param("as-of, tables out of order", 10_000_000, 1.0, marks=soak),  # 10^6 keys, each replaced often
      pytest.param("push; struct", 1_600_000, 1.2, marks=soak),
      pytest.param("streams; list", 1_600_000, 1.2, marks=soak),
      pytest.param("push; dictionary", 400_000, 0.28, marks=soak),
