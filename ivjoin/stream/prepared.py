@@ -99,7 +99,7 @@ class PreparedJoin:
 
         Tables in memory are joined in slices of rows, or by one thread: the order then does not depend on the threads.
         """
-        if self.chosen.several is not None or (self._in_memory and self.budget is None and not plan.spec.grouped):
+        if self.chosen.several is not None or (self._in_memory and self.budget is None):
             return None
         if self._few and not plan.looks_up:
             return None
