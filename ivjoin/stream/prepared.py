@@ -152,7 +152,7 @@ class RunOfTwo(Run):
 
         Tables in memory are joined in slices of rows, or by one thread: the order then does not depend on the threads.
         """
-        if self._chosen.several is not None or (self._in_memory and self._budget is None and not plan.spec.grouped):
+        if self._chosen.several is not None or (self._in_memory and self._budget is None):
             return None
         if self._few and not plan.looks_up:
             return None

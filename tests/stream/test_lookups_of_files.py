@@ -18,7 +18,7 @@ def carried(
     monkeypatch: pytest.MonkeyPatch, left: list[int], right: list[int], most: int = 1000, **options: Any
 ) -> tuple[list[int | None], bool]:
     """Which right row each left row gets in slices of one row, and whether one operator joined the last ones."""
-    for name, value in {"_SLICE_ROWS": 1, "_CARRIED": 1, "_MANY_ROWS": most, "_MOST_ROWS": most}.items():
+    for name, value in {"_SLICE_ROWS": 1, "_CARRIED": 1, "_MOST_LOOKUP_ROWS": most}.items():
         monkeypatch.setattr(slices, name, value)
     rows = pa.table({"t": left, "k": [0] * len(left)}), pa.table({"t": right, "k": [0] * len(right), "x": right})
     inputs = [pa.RecordBatchReader.from_batches(t.schema, t.to_batches(1)) for t in rows]

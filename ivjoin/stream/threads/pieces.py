@@ -147,7 +147,24 @@ def _place(values: np.ndarray, end: int, by: int) -> int:
     return int(np.searchsorted(values, value)) if value > I64_MIN else 0
 
 
-def cut_at(pieces: Sequence[Piece], enough: int, low: int, high: int) -> int:
+def cut_at(own: Sequence[Piece], other: Sequence[Piece], rows: int, parts: int, start: int, end: int) -> int | None:
+    """Return where a slice may end that begins at ``start``, by ``end``; None if there is no such value.
+
+    It has at least so many rows, and at most one part of these are rows of the other side that the next slice needs.
+    """
+    pieces = [*own, *other]
+    copies = sum(p.below(start) for p in other)  # of rows of earlier slices
+    most = sum(p.below(end) for p in pieces) - copies
+    while rows <= most:
+        cut = _with_rows(pieces, rows + copies, start, end)
+        copied = sum(p.below(cut) - p.ended(cut) for p in other)
+        if copied * parts <= rows:
+            return cut
+        rows = max(copied * parts, rows + rows // 4)
+    return None
+
+
+def _with_rows(pieces: Sequence[Piece], enough: int, low: int, high: int) -> int:
     """Return a value up to ``high`` that has so many rows below it, and few more if possible."""
     while low < high:
         middle = (low + high) // 2

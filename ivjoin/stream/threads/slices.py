@@ -41,11 +41,11 @@ __all__ = ["SlicedJoin", "can_slice"]
 
 _SLICE_ROWS = 131_072  # of both sides together, in a slice that pays for a call
 _SLICE_BYTES, _WIDE_ROWS = 16 << 20, 16_384  # a slice has fewer rows if these take more bytes, but no fewer than this
-# At most 1 / this of the rows of a slice may be copied to the next one; the second applies to many rows or a limit.
-_COPIED, _MORE_COPIED = 8, 2
+_COPIED, _MORE_COPIED = 4, 2  # at most 1 / this of a slice's rows is copied to the next one; the second within a limit
 _CARRIED = 4  # times as many rows as earlier slices have left, in a slice
-_MANY_ROWS = 16  # slices' worth of rows that count as many
-_MOST_ROWS = 64  # slices' worth of waiting rows that show that a band is too wide to be cut
+# Slices' worth of waiting rows that show that a band is too wide to be cut; pushed lookups take twice as long.
+_MOST_ROWS, _MOST_LOOKUP_ROWS = 8, 64
+_THREAD_ROWS = 4  # slices' worth of rows for each thread that wait or are being joined
 
 
 def can_slice(plan: JoinPlan, cut: Cut, budget: Budget | None) -> bool:
@@ -146,10 +146,8 @@ class SlicedJoin:
         m = self._metrics
         m.late_rows += late
         self._left_out[p] += came - batch.num_rows
-        if p == 0:
-            m.left_rows_in += came
-        else:
-            m.right_rows_in += came
+        m.left_rows_in += came * (p == 0)
+        m.right_rows_in += came * (p == 1)
         yield from self._taken(p, batch, bool(late) and batch.num_rows == came)
 
     def _taken(self, p: int, batch: pa.RecordBatch, everywhere: bool) -> Iterator[pa.RecordBatch]:
@@ -225,12 +223,17 @@ class SlicedJoin:
     def _enough(self) -> int:
         """Return the rows of a slice that pays for a call and leaves memory for the slices of other threads."""
         if self._memory is None:
-            wide = self._bytes and max(_WIDE_ROWS, _SLICE_BYTES * self._n_waiting // self._bytes)
-            return max(min(_SLICE_ROWS, wide or _SLICE_ROWS), _CARRIED * (self._carried.rows if self._carried else 0))
+            return max(self._slice_rows(), _CARRIED * (self._carried.rows if self._carried else 0))
         fit = self._memory.rows
         if self._bytes:
             fit = min(fit, self._memory.gathered * self._n_waiting // (self._bytes * (self._threads + 3)))
         return max(1, min(_SLICE_ROWS, fit // 2))
+
+    def _slice_rows(self) -> int:
+        """Return the rows of a slice that pays for a call: fewer if they are wide."""
+        if not self._bytes:
+            return _SLICE_ROWS
+        return min(_SLICE_ROWS, max(_WIDE_ROWS, _SLICE_BYTES * self._n_waiting // self._bytes))
 
     def _advanced(self) -> Iterator[pa.RecordBatch]:
         """Give complete slices of sufficient size to the threads, and yield the output of finished ones."""
@@ -241,13 +244,13 @@ class SlicedJoin:
             while self._alone is None and self._n_waiting >= enough and (top := self._slice_end(settled)) is not None:
                 yield from self._given(*self._rest.split(top))
                 enough = self._enough()
-            most = max((_MANY_ROWS if ended else _MOST_ROWS) * _SLICE_ROWS, 2 * enough)
-            if self._alone is None and self._n_waiting >= most:
+            most = _MOST_LOOKUP_ROWS if self._plan.looks_up else _MOST_ROWS
+            if self._alone is None and self._n_waiting >= max(most * _SLICE_ROWS, 2 * enough):
                 yield from self._give_up()
         if ended and self._alone is None:
             yield from self._given(self._rest, SliceTask(self._cut, ([], []), I64_MAX, I64_MAX + 1))
         if self._alone is None:
-            yield from self._joined(0 if ended else self._threads)
+            yield from self._eased(0 if ended else self._threads)
 
     def _slice_end(self, settled: int) -> int | None:
         """Return where the next slice may end, so that it is large enough and copies few rows to the next one."""
@@ -257,20 +260,10 @@ class SlicedJoin:
             end = min([end, *(p.begin(i) for p in other if (i := p.ended(settled)) < p.rows)])
         if end <= self._rest.start or self._n_waiting < self._next:
             return None
-        pieces = [p for side in self._rest.pieces for p in side]
-        copies = sum(p.below(self._rest.start) for p in other)  # of rows of earlier slices
-        most = sum(p.below(end) for p in pieces) - copies
-        few = self._memory is not None or self._n_waiting >= _MANY_ROWS * _SLICE_ROWS
-        rows = self._enough()
-        while rows <= most:
-            cut = cut_at(pieces, rows + copies, self._rest.start, end)
-            copied = sum(p.below(cut) - p.ended(cut) for p in other)
-            if copied * (_MORE_COPIED if few else _COPIED) <= rows:
-                self._next = 0
-                return cut
-            rows *= 2
-        self._next = self._n_waiting + self._n_waiting // 8  # rows; scanning all that wait takes time
-        return None
+        own, parts = self._rest.pieces[self._cut.own], _COPIED if self._memory is None else _MORE_COPIED
+        cut = cut_at(own, other, self._enough(), parts, self._rest.start, end)
+        self._next = 0 if cut is not None else self._n_waiting + self._n_waiting // 8  # scanning all of them takes time
+        return cut
 
     def _given(self, task: SliceTask, rest: SliceTask) -> Iterator[pa.RecordBatch]:
         """Give a slice to the threads, and store the rows that later slices need."""
@@ -287,7 +280,16 @@ class SlicedJoin:
         if task.rows:
             self._workers.add(task)
             self._note()
-            yield from self._joined(self._threads)
+            yield from self._eased(self._threads)
+
+    def _eased(self, most: int) -> Iterator[pa.RecordBatch]:
+        """Yield the output of slices until at most ``most`` of them have output left, and few rows are in memory."""
+        most = most if self._threads > 1 else 0  # no other thread would join them meanwhile
+        yield from self._joined(most)
+        enough = self._threads * _THREAD_ROWS * self._slice_rows()
+        while most and self._n_waiting + sum(task.rows for task in self._workers.tasks) > enough:
+            most -= 1
+            yield from self._joined(most)
 
     def _give_up(self) -> Iterator[pa.RecordBatch]:
         """Join the waiting and all later rows with one operator. Its limit grows as waiting rows are pushed."""

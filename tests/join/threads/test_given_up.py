@@ -39,7 +39,7 @@ def test_matches_of_earlier_slices_are_emitted(monkeypatch: pytest.MonkeyPatch) 
             yield out
 
     monkeypatch.setattr(SymmetricHashJoin, "push_matched", counted)
-    with small_slices(328):
+    with small_slices(30):
         got = joined(2)
     assert got == joined(1)
     assert sum(got.values()) == 9

@@ -35,7 +35,7 @@ def small_slices(seed: int) -> Iterator[None]:
         patch.setattr(slices, "_SLICE_ROWS", rng.choice([1, 2, 4, 7]))
         patch.setattr(slices, "_COPIED", rng.choice([0, 1, 2, 8]))
         patch.setattr(slices, "_MORE_COPIED", rng.choice([0, 1]))
-        patch.setattr(slices, "_MANY_ROWS", rng.choice([1, 4, 1000]))
+        patch.setattr(slices, "_THREAD_ROWS", rng.choice([1, 4, 1000]))
         patch.setattr(slices, "_MOST_ROWS", rng.choice([2, 1000, 1000]))
         patch.setattr(prepared, "_PARALLEL_ROWS", rng.choice([1, 2, 3, 8]))
         patch.setattr(dealing, "_WORTH_DEALING", 2)
