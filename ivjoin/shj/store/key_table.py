@@ -124,7 +124,7 @@ class KeyTable:
     def _resize(self, cap: int, size: int) -> None:
         if self._account.files is not None:
             filed = not all(map(in_memory, (self.slots, *self._beside())))
-            more = (cap - len(self.slots)) * self._id_bytes if filed else 0
+            more = cap * self._id_bytes if filed and cap > len(self.slots) else 0
             self._account.want_disk(more + (0 if in_memory(self._table) else 4 * size))
         try:
             if cap > len(self.slots):

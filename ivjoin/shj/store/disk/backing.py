@@ -23,14 +23,13 @@ from ivjoin.errors import MemoryLimitError, SpillError
 from ivjoin.shj.store.disk.pages import lengthened, paged
 from ivjoin.shj.store.disk.process_memory import shared_memory
 
-__all__ = ["Files", "extended", "fresh", "in_memory", "moving", "resized", "slide"]
+__all__ = ["Files", "fresh", "in_memory", "moving", "resized", "slide"]
 
 _PAGE = mmap.PAGESIZE
 _PIECE = 4 << 20  # bytes copied at once, which bounds the pages of a file in memory during a copy
 _READ = 8 << 20  # bytes of pages of mapped files and of logs that may stay in memory after a read
 _SETTLED = 12 << 20  # the same between two steps
 _FILLED = 1 << 20  # bytes of zeros that are written at once, at most
-_SPARE = 1 << 20  # bytes by which a file may be larger than requested
 _AS_IT_WAS = "; the operator's state is unchanged by this batch, and its snapshot() still works"
 
 
@@ -46,12 +45,6 @@ class MappedLog(Protocol):
 
 class _Map(mmap.mmap):
     files: Files
-    fd: int
-
-    def __del__(self) -> None:
-        fd = getattr(self, "fd", -1)
-        if fd >= 0:
-            os.close(fd)
 
 
 class Files:
@@ -94,22 +87,6 @@ class Files:
         if size == 0:
             return np.empty(shape, dtype)
         return np.ndarray(shape, dtype, buffer=self._mapped(self.unnamed(size), size))
-
-    def extended(self, array: np.ndarray, n: int) -> np.ndarray:
-        """Return the array with ``n`` rows, in the same file. The caller must not use ``array`` afterwards."""
-        old = _map_of(array)
-        assert old is not None
-        shape = (n, *array.shape[1:])
-        size = int(np.prod(shape, dtype=np.int64)) * array.itemsize
-        if size <= len(old):
-            return np.ndarray(shape, array.dtype, buffer=old)
-        spare = min(size // 4, _SPARE)  # a new mapping reads the whole file again, so make few
-        try:
-            self.take(old.fd, 0, size + spare)
-        except MemoryLimitError:
-            self.take(old.fd, 0, size)
-            spare = 0
-        return np.ndarray(shape, array.dtype, buffer=self._mapped(os.dup(old.fd), size + spare))
 
     def reserve(self, nbytes: int) -> None:
         """Check that the disk has space for ``nbytes`` bytes, before several arrays are created."""
@@ -216,9 +193,10 @@ class Files:
         try:
             m = _Map(fd, size)
         except (OSError, ValueError) as e:
-            os.close(fd)
             raise _no_file(self.folder, size, e) from e
-        m.files, m.fd = self, fd
+        finally:
+            os.close(fd)  # the mapping has a descriptor of its own
+        m.files = self
         # Without this, touching one page may load megabytes around it, which count as memory of the process.
         m.madvise(mmap.MADV_RANDOM)
         with self._lock:
@@ -280,25 +258,12 @@ def fresh(like: np.ndarray, shape: int | tuple[int, ...], dtype: np.dtype | type
     return paged(shape, dtype) if lies is None else lies.files.empty(shape, dtype)
 
 
-def extended(array: np.ndarray, n: int) -> np.ndarray | None:
-    """Return the same rows at the same places with capacity for ``n`` rows, or None if that needs a copy.
-
-    The caller must not use ``array`` or any view of it afterwards.
-    """
-    lies = _map_of(array)
-    if lies is None:
-        return lengthened(array, n)
-    if 2 * n * array.strides[0] < len(lies):  # files never shrink
-        return None
-    return lies.files.extended(array, n)
-
-
 def resized(array: np.ndarray, n: int, used: int) -> np.ndarray:
     """Return an array with capacity for n rows whose first ``used`` rows stay; the rest is uninitialized.
 
     The caller must not use ``array`` or any view of it afterwards.
     """
-    made = extended(array, n)
+    made = lengthened(array, n)
     if made is None:
         made = fresh(array, (n, *array.shape[1:]))
         slide(made, 0, array[:used])

@@ -8,14 +8,14 @@ from ivjoin.errors import MemoryLimitError
 from ivjoin.shj.kernels.push import index_kernels, ring_kernels
 from ivjoin.shj.registers import SIDE, words_of
 from ivjoin.shj.store.account import Account
-from ivjoin.shj.store.disk.backing import extended, fresh, in_memory, moving
-from ivjoin.shj.store.disk.pages import let_go
+from ivjoin.shj.store.disk.backing import fresh, in_memory, moving, slide
+from ivjoin.shj.store.disk.pages import lengthened, let_go
 from ivjoin.shj.store.rows.runs import SortedRuns
 from ivjoin.shj.store.rows.spilled import InFile
 from ivjoin.shj.store.rows.stored_rows import StoredRows
 from ivjoin.shj.store.sizes import TIGHT, fitting, larger
 from ivjoin.shj.store.values.columns import BoolColumn, OrdinalColumn, WordColumn
-from ivjoin.shj.store.values.rings import RingColumn, spans
+from ivjoin.shj.store.values.rings import spans
 from ivjoin.shj.store.values.segments import SegmentColumn
 from ivjoin.shj.store.values.texts import BytesColumn
 
@@ -72,8 +72,8 @@ def next_cap(store: StoredRows, n: int) -> int:
     if need <= store.cap:
         return store.cap
     cap = larger(store.cap, need)
-    if store.hi > store.cap or (in_memory(store.rows) and store.account.fits(more(store, cap))):
-        return cap  # a ring that wraps around is copied when it grows, so let it grow by more
+    if store.hi > store.cap or not in_memory(store.rows) or store.account.fits(more(store, cap)):
+        return cap  # a ring that wraps around or lies in a file is copied when it grows, so let it grow by more
     return min(cap, fitting(need + need // TIGHT))
 
 
@@ -81,18 +81,12 @@ def row_bytes(store: StoredRows) -> int:
     return sum(c.row_bytes for c in store.columns) + (store.rows.strides[0] if in_memory(store.rows) else 0)
 
 
-def _want_disk(store: StoredRows, rows: int, texts: bool = False) -> None:
+def _want_disk(store: StoredRows, rows: int, payload: bool = False) -> None:
     if store.account.files is None:
         return
-    arrays = [store.rows]
-    for c in store.columns:
-        if isinstance(c, RingColumn):
-            arrays.append(c._ring)
-        if c.valid is not None and c.valid.ring is not None:
-            arrays.append(c.valid.ring)
+    arrays = [store.rows, *(c.valid.ring for c in store.columns if c.valid is not None and c.valid.ring is not None)]
     size = sum(a.strides[0] for a in arrays if not in_memory(a)) * max(rows, 0)
-    if texts:
-        size += sum(c.room for c in store.columns if isinstance(c, BytesColumn))
+    if payload:
         size += sum(c.disk() for c in store.columns if isinstance(c, (InFile, SegmentColumn)))
     store.account.want_disk(size)
 
@@ -104,30 +98,30 @@ def more(store: StoredRows, cap: int) -> int:
 
 
 def recap(store: StoredRows, cap: int) -> None:
-    _want_disk(store, cap - store.cap if store.hi <= min(cap, store.cap) else cap)
+    _want_disk(store, cap)
     same = store.hi <= min(cap, store.cap)  # no row changes its place
-    rows = extended(store.rows, cap) if same else None
-    is_copy = rows is None
+    rows = lengthened(store.rows, cap) if same else None
     if rows is None:
         rows = fresh(store.rows, (cap, store.rows.shape[1]))
-    links = rows.view(np.int32)
-    with moving():
         if same:
-            if is_copy:
-                rows[store.lo : store.hi] = store.rows[store.lo : store.hi]
+            slide(rows, store.lo, store.rows[store.lo : store.hi])
         elif store.hi > store.lo:
-            assert not is_loose(store)
-            slots = store.keys.slots
-            for start, stop in spans(store.rows, store.lo, store.hi):
-                n_ids = store.keys.n_ids if stop == store.hi else 0
-                ring_kernels.move(
-                    store.lo, start, stop, store.rows, store.links, rows, links, slots, n_ids, store.offset
-                )
-                let_go(store.rows, start % store.cap, start % store.cap + stop - start)
+            _move(store, rows)
+    with moving():
         for column in store.columns:
             column.grow(cap, store.lo, store.hi)
-    store.rows, store.links, store.cap = rows, links, cap
+    store.rows, store.links, store.cap = rows, rows.view(np.int32), cap
     store.point()
+
+
+def _move(store: StoredRows, rows: np.ndarray) -> None:
+    """Copy all rows to a ring of another capacity, where they have other places, and link their lists again."""
+    assert not is_loose(store)
+    links, slots = rows.view(np.int32), store.keys.slots
+    for start, stop in spans(store.rows, store.lo, store.hi):
+        n_ids = store.keys.n_ids if stop == store.hi else 0
+        ring_kernels.move(store.lo, start, stop, store.rows, store.links, rows, links, slots, n_ids, store.offset)
+        let_go(store.rows, start % store.cap, start % store.cap + stop - start)
 
 
 def keep_apart(store: StoredRows, i: int) -> None:
@@ -164,7 +158,7 @@ def renumber(store: StoredRows, ids: np.ndarray, room: int) -> None:
     assert not is_loose(store)
     n = len(ids)
     cap = fitting(max(room, n))
-    _want_disk(store, cap, texts=True)
+    _want_disk(store, cap, payload=True)
     places = ids
     if n:
         places = store.places(ids)

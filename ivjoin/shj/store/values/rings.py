@@ -8,8 +8,8 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from ivjoin.shj.store.disk.backing import extended, fresh, in_memory
-from ivjoin.shj.store.disk.pages import let_go
+from ivjoin.shj.store.disk.backing import fresh, in_memory
+from ivjoin.shj.store.disk.pages import lengthened, let_go, paged
 
 __all__ = ["Column", "FixedColumn", "RingColumn", "Validity", "put", "regrown", "selected", "spans"]
 
@@ -52,7 +52,7 @@ def put(ring: np.ndarray, first: int, values: np.ndarray) -> None:
 def regrown(ring: np.ndarray, cap: int, lo: int, hi: int) -> np.ndarray:
     """Return a ring of another capacity with rows lo to hi. The caller must not use ``ring`` afterwards."""
     if hi <= min(cap, len(ring)):  # no row changes its place
-        whole = extended(ring, cap)
+        whole = lengthened(ring, cap)
         if whole is not None:
             return whole
     grown = fresh(ring, (cap, *ring.shape[1:]))
@@ -68,7 +68,7 @@ def selected(ring: np.ndarray, places: np.ndarray, cap: int) -> np.ndarray:
 
     ``places`` rise, but for one fall where the ring wraps around. Memory is released behind the copy.
     """
-    made = fresh(ring, (cap, *ring.shape[1:]))
+    made = paged((cap, *ring.shape[1:]), ring.dtype)
     step = max(1, _AT_ONCE // ring.strides[0])
     wrap = int(np.argmax(places[1:] < places[:-1])) + 1 if len(places) and places[-1] < places[0] else len(places)
     for first, last in ((0, wrap), (wrap, len(places))):
@@ -150,14 +150,11 @@ class FixedColumn:
     """A column whose memory depends on the capacity alone, with a ring of validity."""
 
     varies = False
+    lies_in_files = False
 
     def __init__(self, t: pa.DataType, valid: Validity | None = None) -> None:
         self.type = t
         self.valid = valid or Validity()
-
-    @property
-    def lies_in_files(self) -> bool:
-        return False
 
     @property
     def nbytes(self) -> int:
@@ -179,16 +176,12 @@ class RingColumn(FixedColumn):
     _ring: np.ndarray
 
     @property
-    def lies_in_files(self) -> bool:
-        return not in_memory(self._ring)
-
-    @property
     def nbytes(self) -> int:
-        return in_memory(self._ring) + self.valid.nbytes
+        return self._ring.nbytes + self.valid.nbytes
 
     @property
     def row_bytes(self) -> int:
-        return (self._ring.strides[0] if in_memory(self._ring) else 0) + self.valid.row_bytes
+        return self._ring.strides[0] + self.valid.row_bytes
 
     def grow(self, cap: int, lo: int, hi: int) -> None:
         self._ring = regrown(self._ring, cap, lo, hi)

@@ -14,7 +14,8 @@ from ivjoin.shj.arrow import Bytes
 from ivjoin.shj.kernels.memory import address_of as address
 from ivjoin.shj.kernels.output import byte_kernels
 from ivjoin.shj.registers import BYTES, TEXT, Register, blank
-from ivjoin.shj.store.disk.backing import fresh, in_memory, resized, slide
+from ivjoin.shj.store.disk.backing import resized, slide
+from ivjoin.shj.store.disk.pages import paged
 from ivjoin.shj.store.values.rings import RingColumn, put
 
 __all__ = ["BytesColumn", "KeyTextColumn", "PiecesAt", "text_array", "text_bytes", "too_much_text"]
@@ -29,6 +30,7 @@ class KeyTextColumn:
     """Text that the key table stores as a ``piece`` of the key (``ByteKeys.piece_of``), so nothing is stored here."""
 
     varies = False
+    lies_in_files = False  # the key table accounts for its own arrays
     valid = None  # a row without a key is not stored
     nbytes = row_bytes = 0
 
@@ -36,10 +38,6 @@ class KeyTextColumn:
         self.type = t
         self.piece = piece
         self._spans = spans
-
-    @property
-    def lies_in_files(self) -> bool:
-        return False  # the key table accounts for its own arrays
 
     def gather(self, ids: np.ndarray, places: np.ndarray) -> pa.Array:
         spans = self._spans()
@@ -95,12 +93,8 @@ class BytesColumn(RingColumn):
         r["valid"] = 0 if ring is None else address(ring)
 
     @property
-    def lies_in_files(self) -> bool:
-        return super().lies_in_files or not in_memory(self._arena)
-
-    @property
     def nbytes(self) -> int:
-        return super().nbytes + in_memory(self._arena)
+        return super().nbytes + self._arena.nbytes
 
     @property
     def used(self) -> int:
@@ -131,8 +125,7 @@ class BytesColumn(RingColumn):
         self.point()
 
     def more_room(self, need: int) -> int:
-        grows = need > len(self._arena) and in_memory(self._arena)
-        more = need + need // _MORE - len(self._arena) if grows else 0
+        more = need + need // _MORE - len(self._arena) if need > len(self._arena) else 0
         return more + (self._ring.nbytes if need >= _NARROW and self._ring.dtype == np.uint32 else 0)
 
     def make_room(self, need: int) -> None:
@@ -165,7 +158,7 @@ class BytesColumn(RingColumn):
         n, offsets = len(places), np.zeros(len(places) + 1, dtype=np.int64)
         np.cumsum(sizes, out=offsets[1:])
         self._base, self._top, self._next = 0, int(offsets[-1]), n
-        self._ring = fresh(self._ring, cap, np.uint32 if self._top < _NARROW else np.uint64)
+        self._ring = paged((cap,), np.uint32 if self._top < _NARROW else np.uint64)
         self._ring[:n] = offsets[:-1]
         # Ids rise, and so do their offsets: the bytes are compacted in place, without a copy of the arena.
         at = address(self._arena)
@@ -180,7 +173,7 @@ class BytesColumn(RingColumn):
         if dead * _MORE >= used and dead > 2048:
             live = self._arena[dead:used]
             room = len(live) + len(live) // _MORE + 256
-            arena = fresh(self._arena, room) if room * 2 <= len(self._arena) else self._arena
+            arena = paged((room,), np.uint8) if room * 2 <= len(self._arena) else self._arena
             slide(arena, 0, live)
             self._arena = arena
             self._base += dead
