@@ -67,7 +67,8 @@ def compare(seed: int) -> dict[str, Any]:
     options["condition"] = " AND ".join(f"({c})" for c in ons)
     with duckdb.connect() as db:
         for a, rows in tables.items():
-            db.register(a, rows)
+            db.register(f"{a}_rows", rows)
+            db.execute(f"CREATE TABLE {a} AS FROM {a}_rows")
         expected = db.sql(f"SELECT {', '.join(columns)} {query}").to_arrow_table()
     got = ivjoin.multi_join(tables, **options).read_all()
     assert got.column_names == expected.column_names, (seed, options)

@@ -198,7 +198,7 @@ def common_type(a: pa.DataType, b: pa.DataType) -> pa.DataType:
     if a == b:
         return a
     if pa.types.is_timestamp(a):
-        return a if ("s", "ms", "us", "ns").index(a.unit) >= ("s", "ms", "us", "ns").index(b.unit) else b
+        return pa.timestamp(max(a.unit, b.unit, key=("s", "ms", "us", "ns").index), a.tz)
     if pa.types.is_integer(a) or pa.types.is_floating(a):
         return a if a.bit_width >= b.bit_width else b
     if pa.types.is_large_string(a) or pa.types.is_string_view(a):
