@@ -59,15 +59,17 @@ class KeyIds:
     @classmethod
     def of(
         cls, left: tuple[np.ndarray, np.ndarray | None], right: tuple[np.ndarray, np.ndarray | None], keys: KeyTable,
+        ends: Callable[[np.ndarray, np.ndarray | None], tuple[int, int] | None] | None = None,
     ) -> tuple[KeyIds, tuple[np.ndarray, np.ndarray]]:
         """Return ids of both sides' keys, and the keys. Whole numbers close to each other are their own ids.
 
-        ``left``, ``right`` : (int64[n], bool[n] or None) are keys and the rows that can match.
+        ``left``, ``right`` : (int64[n], bool[n] or None) are keys and the rows that can match. ``ends`` is
+        :func:`ends_of` by several threads.
         """
         kids = left[0], right[0]
         if not isinstance(keys, IntKeys):
             return cls(0, max(1, keys.n_ids)), kids
-        both = [found for side in (left, right) if (found := ends_of(*side)) is not None]
+        both = [found for side in (left, right) if (found := (ends or ends_of)(*side)) is not None]
         least, most = min((x for x, _ in both), default=I64_MAX), max((x for _, x in both), default=I64_MAX)
         if most - least < _NARROW * sum(map(len, kids)) + _SOME:
             return cls(least, most - least + 1), kids

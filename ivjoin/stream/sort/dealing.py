@@ -10,13 +10,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ivjoin.operator.lookup import key_ids
 from ivjoin.operator.lookup.tables.ordered import rises
 from ivjoin.shj.kernels.lookup import grouped_kernels
 from ivjoin.shj.kernels.slices import deal_kernels
 from ivjoin.shj.sorting import in_order, scratch_of
 from ivjoin.stream.workers import each
 
-__all__ = ["order_of", "rise", "sort_order", "values_at"]
+__all__ = ["ends_of", "order_of", "rise", "sort_order", "values_at"]
 
 _WORTH_DEALING = 1 << 17  # rows
 _BUCKET = 1 << 15  # rows of a bucket, unless there are too many rows for so many buckets
@@ -128,6 +129,18 @@ def rise(values: np.ndarray, threads: int) -> bool:
 
     each(_parts(len(values)), lambda: look, threads)
     return not falls
+
+
+def ends_of(values: np.ndarray, usable: np.ndarray | None, threads: int) -> tuple[int, int] | None:
+    """Return the least and the greatest of the usable values, as ``key_ids.ends_of`` does."""
+    found: list[tuple[int, int]] = []
+
+    def look(at: slice) -> None:
+        if (ends := key_ids.ends_of(values[at], None if usable is None else usable[at])) is not None:
+            found.append(ends)
+
+    each(_parts(len(values)), lambda: look, threads)
+    return (min(least for least, _ in found), max(most for _, most in found)) if found else None
 
 
 def _parts(rows: int) -> list[slice]:

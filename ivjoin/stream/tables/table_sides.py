@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +16,7 @@ from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.shj.dictionaries import combined
 from ivjoin.shj.plain import plain_rows
 from ivjoin.shj.store.keys import KeyTable
-from ivjoin.stream.sort.dealing import order_of, values_at
+from ivjoin.stream.sort.dealing import ends_of, order_of, values_at
 from ivjoin.stream.sources.inputs import Source
 from ivjoin.stream.tables.table_rows import TableRows, any_late
 
@@ -24,6 +24,7 @@ __all__ = ["OUT_ROWS", "TableSides"]
 
 OUT_ROWS = 1 << 16  # of the left side that are emitted at once
 _MOST_RIGHT_ROWS = 2**31 - 2  # places have 32 bits
+_UNNUMBERED = np.zeros(1, dtype=np.int64)  # takes no memory in place of the numbers of many rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class TableSides:
     plan: JoinPlan
     left: TableRows
     batches: tuple[list[pa.RecordBatch], list[pa.RecordBatch]]  # of the left side at least one, of the right one
-    read: tuple[Arrived, Arrived]  # the rows of both, without columns
+    read: tuple[Arrived, Arrived]  # the rows of both, without columns and numbers
     keys: KeyTable
     threads: int
 
@@ -63,7 +64,7 @@ class TableSides:
         keys, found = key_table(plan), list[Arrived]()
         beyond = at_end = False
         for s, batches in ((1, right), (0, left)):
-            parts = list(_read(plan, s, batches, keys))
+            parts = [read(plan, s, [], np.broadcast_to(_UNNUMBERED, b.num_rows), keys, b.columns) for b in batches]
             for e in (part.found for part in parts):
                 beyond, at_end = beyond or e.beyond, at_end or e.at_end
                 if e.wild or e.key_erred or (beyond and at_end):
@@ -73,7 +74,7 @@ class TableSides:
 
     def ids(self) -> tuple[KeyIds, tuple[np.ndarray, np.ndarray]]:
         """Return ids of both sides' keys, and the keys."""
-        return KeyIds.of(self.read[0].kids, self.read[1].kids, self.keys)
+        return KeyIds.of(self.read[0].kids, self.read[1].kids, self.keys, partial(ends_of, threads=self.threads))
 
     def in_order(
         self, s: int, kids: np.ndarray, axis: int | None, lines: set[int], order: np.ndarray | None = None
@@ -91,10 +92,3 @@ class TableSides:
         for line in lines - found.keys():
             found[line] = values_at(axes[line], order, self.threads)
         return Sorted(kids, order, found)
-
-
-def _read(plan: JoinPlan, s: int, batches: Sequence[pa.RecordBatch], keys: KeyTable) -> Iterator[Arrived]:
-    first = 0
-    for batch in batches:
-        yield read(plan, s, [], np.arange(first, first + batch.num_rows), keys, batch.columns)
-        first += batch.num_rows

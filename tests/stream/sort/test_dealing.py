@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ivjoin.operator.lookup import key_ids
 from ivjoin.operator.lookup.tables import ordered
 from ivjoin.shj.kernels.slices import deal_kernels
 from ivjoin.stream.sort import dealing
@@ -65,14 +64,15 @@ def test_few_values_rise(values: list[int]) -> None:
     assert ordered.rises(np.array(values, dtype=np.int64)) is (values == sorted(values))
 
 
+@pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("name", COLUMNS)
-def test_ends_are_of_usable_values(name: str) -> None:
+def test_ends_are_of_usable_values(name: str, threads: int) -> None:
     values = COLUMNS[name]
     for usable in (None, _rng.random(3000) < 0.3, np.arange(3000) == 1234):
         some = values if usable is None else values[usable]
-        assert key_ids.ends_of(values, usable) == (min(some.tolist()), max(some.tolist()))
-    assert key_ids.ends_of(values, np.zeros(3000, dtype=bool)) is None
-    assert key_ids.ends_of(values[:0], None) is None
+        assert dealing.ends_of(values, usable, threads) == (min(some.tolist()), max(some.tolist()))
+    assert dealing.ends_of(values, np.zeros(3000, dtype=bool), threads) is None
+    assert dealing.ends_of(values[:0], None, threads) is None
 
 
 @pytest.mark.parametrize("cuts", [[0], [-(2**63)], [2**63 - 1], [-(2**63), 2**63 - 1], [-5, -4, 0, 2**40, 2**62]])

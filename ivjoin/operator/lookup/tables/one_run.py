@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -27,8 +28,8 @@ __all__ = ["OneRun"]
 class OneRun:
     """Left rows in the order of their keys and of a band, and right rows as one run.
 
-    No other operator uses the plan. ``sides`` are evaluated rows without columns, numbered by ``seq`` as they lie in
-    the tables ``batches``.
+    No other operator uses the plan. ``sides`` are evaluated rows without columns, as they lie in the tables
+    ``batches``. The ``seq`` of rows here is their place in the table.
     """
 
     def __init__(
@@ -37,7 +38,7 @@ class OneRun:
     ) -> None:
         self.plan, self.how, self.layouts = plan, plan.how, row_layouts(plan)
         self.terms, self.order, self.axis = search_of(plan)
-        mine, theirs = sides[0].rows, sides[1].rows
+        mine, theirs = (_numbered(side) for side in sides)
         _, (left_kids, right_kids) = KeyIds.of((mine.kids, None), (theirs.kids, None), keys)
         run = self._sorted(1, theirs, right_kids, self.axis, batches[1])
         self.runs = [Run(run, self.axis)] if len(run) else []
@@ -81,6 +82,11 @@ class OneRun:
         """Yield how many right rows match each left row of a part, and its aggregates, in pieces."""
         for rows, pairs in self.answers.blocks(self._rows.slice(part.start, part.stop), self.runs):
             yield self.answers.reduced(rows, self.runs, pairs)
+
+
+def _numbered(side: Arrived) -> Rows:
+    places = np.arange(len(side.every)) if side.usable is None else np.flatnonzero(side.usable)
+    return replace(side.rows, seq=places)
 
 
 def _line(terms: Sequence[Term], axis: int | None) -> int | None:
