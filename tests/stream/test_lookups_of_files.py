@@ -61,3 +61,16 @@ def test_first_and_last_follow_the_first_band_of_sorted_files(
     out = ivjoin.window_join(tmp_path / "l.parquet", tmp_path / "r.parquet", **question).read_all()
     assert out.select(["first", "last"]).to_pylist() == [{"first": 10, "last": 30}] * 3
     assert out.select(["first", "last"]).equals(ivjoin.window_join(left, right, **question).read_all().drop("u"))
+
+
+def test_equal_rows_are_aggregated_in_the_order_of_arrival() -> None:
+    """The right rows are nearly in order, and their intervals end in another order than they begin."""
+    right = pa.table({"u": [5, 4, 5, 4, 5], "e": [30, 20, 10, 15, 20], "x": ["a", "b", "c", "d", "e"]})
+    left = pa.table({"t": [6, 7]})
+    inputs = [pa.RecordBatchReader.from_batches(t.schema, t.to_batches()) for t in (left, right)]
+    out = ivjoin.window_join(
+        *inputs, condition="r.u <= l.t AND l.t < r.e", aggregate={"all": "array_agg(r.x)"}, left_order="t",
+        right_order=ivjoin.Order("u", slack=2), threads=2,
+    )  # fmt: skip
+    assert isinstance(out._run.operator, slices.SlicedJoin)
+    assert out.read_all()["all"].to_pylist() == [["b", "d", "a", "c", "e"]] * 2

@@ -41,9 +41,9 @@ class Piece:
 
     @classmethod
     def of(cls, batch: pa.RecordBatch, low: np.ndarray, high: np.ndarray) -> Piece:
-        """Return the rows of a batch, sorted by where their ranges begin."""
+        """Return the rows of a batch, sorted by where their ranges begin; equal ones in the order of arrival."""
         if not rises(low):
-            order = np.lexsort((high, low))
+            order = np.argsort(low, kind="stable")
             batch, low, high = rows_at(batch, order), low[order], high[order]
         return cls(batch, low, high, rises=rises(high))
 
