@@ -178,6 +178,7 @@ class LookupCore(LookupState):
             gone, self.right.evicted = self.right.evicted, []
             for part in gone:
                 yield from self._best.untaken(part)
+                self.went(1, len(part))
             taken = self._best.taken
             assert taken is not None
             taken.forget(min((int(r.seq.min()) for r in self.right.each()), default=self.seq[1]))
@@ -239,7 +240,8 @@ class LookupCore(LookupState):
                 if self.limits is not None:
                     give_back()  # the arrays of the sort
             self._evict_dead(bounds, force or merges)
-        self.went(1, held - len(self.right))
+        if self.right.evicted is None:
+            self.went(1, held - len(self.right))
 
     def _may_be_dead(self, bounds: AxisBounds) -> bool:
         """Return whether some right row may be dead. If not, rows that have just arrived need not become a run."""
@@ -289,7 +291,7 @@ class LookupCore(LookupState):
         self.count_state()
 
     def saved_rows(self, s: int) -> tuple[list[pa.Array], np.ndarray]:
-        parts = self.left.chunks if s == 0 else list(self.right.each())
+        parts = self.left.chunks if s == 0 else list(self.right.not_emitted())
         if not parts:
             return [pa.nulls(0, t) for t in self.layouts[s].stored], np.zeros(0, dtype=bool)
         rows = joined(parts)

@@ -42,7 +42,7 @@ class LookupState(Engine):
 
     @property
     def rows_held(self) -> int:
-        return len(self.left) + len(self.right)
+        return len(self.left) + sum(map(len, self.right.not_emitted()))
 
     def bytes_held(self) -> int:
         return sum(self.bytes_of_sides()) + self.keys.nbytes

@@ -183,6 +183,11 @@ class RightRows:
         yield from (r.rows for r in self.runs)
         yield from self._fresh
 
+    def not_emitted(self) -> Iterator[Rows]:
+        """Yield the stored rows, and those that a refused batch has evicted. The next batch emits these."""
+        yield from self.each()
+        yield from self.evicted or ()
+
     def replace(self, change: Callable[[Rows], Rows]) -> None:
         parts = [by_arrival(change(rows)) for rows in self.each()]
         self.runs, self._fresh = [], [p for p in parts if len(p)]

@@ -17,7 +17,7 @@ from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.layout import row_layouts
 from ivjoin.shj.arrow import byte_width, take
 from ivjoin.shj.dictionaries import one_array
-from ivjoin.shj.plain import from_plain
+from ivjoin.shj.plain import from_plain, plain_type, to_plain
 from ivjoin.shj.registers import I64_MAX
 from ivjoin.stream.sort.dealing import rise
 from ivjoin.stream.sources.inputs import Source
@@ -72,7 +72,7 @@ class TableWindow(TableLookup):
         pieces = [piece for part in made for piece in part]
         pieces.append((none, nothing(self._measures, 1, [a.type for a in pieces[0][1]] if pieces else None)))
         sizes = np.concatenate([sizes for sizes, _ in pieces])
-        arrays = [one_array(list(parts)) for parts in zip(*(arrays for _, arrays in pieces), strict=True)]
+        arrays = [_together(parts) for parts in zip(*(arrays for _, arrays in pieces), strict=True)]
         # Where the answer of each left row is; those that match nothing have the last one.
         at = np.full(self._left.rows, len(sizes) - 1, dtype=np.int64)
         every = np.arange(len(sizes) - 1)
@@ -95,6 +95,14 @@ class TableWindow(TableLookup):
         yield pa.RecordBatch.from_arrays(
             [from_plain(a, t) for a, t in zip(columns, types, strict=True)], schema=self.plan.schema
         )
+
+
+def _together(parts: Sequence[pa.Array]) -> pa.Array:
+    """Concatenate aggregates; rows without matches have the type of the output, and others may be dictionaries."""
+    if len({part.type for part in parts}) > 1:
+        parts = [part.dictionary_decode() if pa.types.is_dictionary(part.type) else part for part in parts]
+        parts = [to_plain(part, plain_type(part.type)) for part in parts]
+    return one_array(list(parts))
 
 
 def _left_rows(found: Aggregated | OneRun) -> int:

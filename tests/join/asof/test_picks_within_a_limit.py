@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -251,3 +252,32 @@ def test_mistakes() -> None:
         asof_join(t, t, on="t", by="k", when_full="spill")
     with pytest.raises(IvjoinError, match="memory_limit is 'much'"):
         asof_join(t, t, on="t", by="k", memory_limit="much")
+
+
+@pytest.mark.parametrize("saved", [False, True])
+def test_rows_that_a_refused_batch_evicts_are_not_lost(saved: bool) -> None:
+    """No left row can take them any more; the next batch emits them, also after a snapshot."""
+    schema = pa.schema([("t", pa.int64()), ("p", pa.string())])
+    op = SymmetricHashJoin(
+        schema, schema, condition="l.t < r.t AND r.t < l.t + 5", how="full", pick=LAST, left_order="t",
+        memory_limit=60_000,
+    )
+
+    def push(side: str, times: Iterable[int], payload: str = "") -> list[pa.RecordBatch]:
+        times = list(times)
+        return list(op.push(side, pa.record_batch([times, [payload] * len(times)], schema=schema)))
+
+    out = push("right", range(400)) + push("left", [5]) + push("left", [380])
+    before = op.metrics.state_rows
+    assert before > 390
+    with pytest.raises(MemoryLimitError):
+        push("left", [390] * 100, "x" * 1000)
+    assert op.metrics.state_rows == before
+    assert len(op._core.right) < 400
+    if saved:
+        op = SymmetricHashJoin.restore(op.snapshot())
+        assert op.metrics.state_rows == before
+    out += push("left", [391]) + list(op.finish())
+    assert sorted(t for b in out for t in b["t_right"].to_pylist() if t is not None) == list(range(400))
+    m = op.metrics
+    assert (m.right_rows_in, m.right_rows_retired, m.state_rows) == (400, 400, 0)
