@@ -98,11 +98,10 @@ class TableWindow(TableLookup):
 
 
 def _together(parts: Sequence[pa.Array]) -> pa.Array:
-    """Concatenate aggregates; rows without matches have the type of the output, and others may be dictionaries."""
+    """Concatenate aggregates as plain arrays. Some parts may be dictionaries, and others of the output's type."""
     if len({part.type for part in parts}) > 1:
         parts = [part.dictionary_decode() if pa.types.is_dictionary(part.type) else part for part in parts]
-        parts = [to_plain(part, plain_type(part.type)) for part in parts]
-    return one_array(list(parts))
+    return one_array([to_plain(part, plain_type(part.type)) for part in parts])
 
 
 def _left_rows(found: Aggregated | OneRun) -> int:

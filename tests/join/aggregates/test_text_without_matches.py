@@ -1,4 +1,4 @@
-"""Aggregates of a dictionary where only some left rows have matches."""
+"""Aggregates of text in dictionaries and views where only some left rows have matches, or none."""
 
 from __future__ import annotations
 
@@ -23,3 +23,10 @@ def test_some_slices_have_no_match(threads: int, monkeypatch: pytest.MonkeyPatch
         {"top": None, "n": 0}, {"top": "c", "n": 2}, {"top": "a", "n": 1}, {"top": None, "n": 0},
         {"top": None, "n": 0},
     ]  # fmt: skip
+
+
+def test_no_row_has_a_match() -> None:
+    right = pa.table({"k": [1, 1], "u": [1, 2], "w": pa.array(["a", "b"], pa.string_view())})
+    left = pa.table({"k": [9, 2, 8, 1], "t": [9, 8, 7, 0]})
+    found = window_join(left, right, on="k", condition="r.u < l.t AND l.t <> r.u * r.u", aggregate={"top": "max(r.w)"})
+    assert found.read_all()["top"].to_pylist() == [None] * 4
