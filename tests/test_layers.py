@@ -85,7 +85,10 @@ def room_of(module: str) -> str:
 
 @cache
 def imports(path: Path) -> list[tuple[str, bool]]:
-    """Every imported module of a file with whether importing the file imports it. Types alone count, too."""
+    """Every imported module of a file with whether importing the file imports it. Types alone count, too.
+
+    ``import_module`` of a literal name counts as an import.
+    """
     found: list[tuple[str, bool]] = []
 
     def visit(node: ast.AST, at_import: bool) -> None:
@@ -100,6 +103,8 @@ def imports(path: Path) -> list[tuple[str, bool]]:
                 found[-1:] = [(f"ivjoin.{a.name}" if a.name in MAY_IMPORT else "ivjoin", at_import) for a in node.names]
             elif str(node.module).startswith("ivjoin."):
                 found[-1:] = [(_module(str(node.module), a.name), at_import) for a in node.names]
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+            found.extend((str(a.value), False) for a in node.args if isinstance(a, ast.Constant))
         inside = typed or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         for child in ast.iter_child_nodes(node):
             visit(child, at_import and not inside)
@@ -237,11 +242,11 @@ def test_a_circle_is_found() -> None:
 def test_the_rule_finds_what_it_forbids(tmp_path: Path) -> None:
     probe = tmp_path / "probe.py"
     typed = "if TYPE_CHECKING:\n    from ivjoin.plan.spec import JoinSpec\n"
-    late = "def f():\n    import sympy.abc\n"
+    late = "def f():\n    import sympy.abc\n    import_module('ivjoin.outer.emit')\n"
     probe.write_text(f"from ivjoin import expr, Order\nimport ivjoin.shj.store.keys\n{typed}{late}")
     assert imports(probe) == [
         ("ivjoin.expr", True), ("ivjoin", True), ("ivjoin.shj.store.keys", True), ("ivjoin.plan.spec", False),
-        ("sympy.abc", False),
+        ("sympy.abc", False), ("ivjoin.outer.emit", False),
     ]  # fmt: skip
 
 

@@ -1,8 +1,4 @@
-"""Arithmetic and rounding functions on intervals (IEEE 1788-2015, clauses 9.1 and 10.5.3), with the tightest bounds.
-
-Products follow the nine sign cases of Moore, Kearfott and Cloud, *Introduction to Interval Analysis* (2009), section
-2.4. ``0 * inf = 0``, because an infinite endpoint is a limit.
-"""
+"""Arithmetic and rounding functions on intervals (IEEE 1788-2015, clauses 9.1 and 10.5.3), with the tightest bounds."""
 
 from __future__ import annotations
 
@@ -10,19 +6,8 @@ import math
 from collections.abc import Callable
 from operator import index
 
-from ivjoin.interval.machine.rounding import (
-    INF,
-    add_down,
-    add_up,
-    div_down,
-    div_up,
-    fma_down,
-    fma_up,
-    mul_down,
-    mul_up,
-    sqrt_down,
-    sqrt_up,
-)
+from ivjoin.interval.machine.rounding import INF, fma_down, fma_up, mul_down, mul_up, sqrt_down, sqrt_up
+from ivjoin.interval.reals import endpoints
 from ivjoin.interval.reals.bare import EMPTY, ENTIRE, Interval, make
 from ivjoin.interval.reals.point_powers import power_at
 from ivjoin.interval.reals.pointwise import above, below
@@ -31,7 +16,6 @@ __all__ = [
     "abs",
     "add",
     "ceil",
-    "corners",
     "div",
     "floor",
     "fma",
@@ -51,9 +35,6 @@ __all__ = [
     "trunc",
 ]
 
-Bound = Callable[[float, float], float]
-
-_ZERO = make(0.0, 0.0)
 _ONE = make(1.0, 1.0)
 
 
@@ -69,59 +50,22 @@ def neg(x: Interval) -> Interval:
 
 def add(x: Interval, y: Interval) -> Interval:
     """Return the sums of a member of each."""
-    a, b, c, d = x.inf, x.sup, y.inf, y.sup
-    if a > b or c > d:
-        return EMPTY
-    return make(add_down(a, c), add_up(b, d))
+    return make(*endpoints.add(x.inf, x.sup, y.inf, y.sup))
 
 
 def sub(x: Interval, y: Interval) -> Interval:
     """Return the differences of a member of `x` and a member of `y`."""
-    a, b, c, d = x.inf, x.sup, y.inf, y.sup
-    if a > b or c > d:
-        return EMPTY
-    return make(add_down(a, -d), add_up(b, -c))
-
-
-def corners(
-    down: Bound, up: Bound, turn: float, a: float, b: float, c: float, d: float
-) -> tuple[float, float]:
-    """Return the bounds over [a, b] x [c, d] of a function that rises in x for y > 0, and in y for x > ``turn``."""
-    if a >= turn:
-        return down(a if c >= 0.0 else b, c), up(b if d >= 0.0 else a, d)
-    if b <= turn:
-        return down(a if d >= 0.0 else b, d), up(b if c >= 0.0 else a, c)
-    if c >= 0.0:
-        return down(a, d), up(b, d)
-    if d <= 0.0:
-        return down(b, c), up(a, c)
-    ad, bc, ac, bd = down(a, d), down(b, c), up(a, c), up(b, d)
-    return (ad if ad < bc else bc), (ac if ac > bd else bd)
+    return make(*endpoints.sub(x.inf, x.sup, y.inf, y.sup))
 
 
 def mul(x: Interval, y: Interval) -> Interval:
     """Return the products of a member of each."""
-    a, b, c, d = x.inf, x.sup, y.inf, y.sup
-    if a > b or c > d:
-        return EMPTY
-    return make(*corners(mul_down, mul_up, 0.0, a, b, c, d))
+    return make(*endpoints.mul(x.inf, x.sup, y.inf, y.sup))
 
 
 def div(x: Interval, y: Interval) -> Interval:
     """Return the quotients of a member of `x` and a member of `y` other than 0."""
-    a, b, c, d = x.inf, x.sup, y.inf, y.sup
-    if a > b or c > d or c == d == 0.0:
-        return EMPTY
-    if d <= 0.0:  # x / y = -x / -y, so that the divisor is not negative below
-        a, b, c, d = -b, -a, -d, -c
-    if c > 0.0:
-        return make(div_down(a, d if a >= 0.0 else c), div_up(b, c if b >= 0.0 else d))
-    if a == b == 0.0:
-        return _ZERO
-    if c < 0.0 or a < 0.0 < b:
-        return ENTIRE
-    # The divisor reaches down to 0, which leaves one side open.
-    return make(div_down(a, d), INF) if a >= 0.0 else make(-INF, div_up(b, d))
+    return make(*endpoints.div(x.inf, x.sup, y.inf, y.sup))
 
 
 def recip(x: Interval) -> Interval:
@@ -153,7 +97,7 @@ def fma(x: Interval, y: Interval, z: Interval) -> Interval:
     a, b, c, d, low, high = x.inf, x.sup, y.inf, y.sup, z.inf, z.sup
     if a > b or c > d or low > high:
         return EMPTY
-    return make(*corners(lambda u, v: fma_down(u, v, low), lambda u, v: fma_up(u, v, high), 0.0, a, b, c, d))
+    return make(*endpoints.corners(lambda u, v: fma_down(u, v, low), lambda u, v: fma_up(u, v, high), 0.0, a, b, c, d))
 
 
 def _power(rounded: Callable[..., float], x: float, n: int) -> float:

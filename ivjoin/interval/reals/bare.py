@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
-from functools import cache
-from importlib import import_module
 from math import inf as INF
 from math import isnan, nan
 from typing import Any, NoReturn, SupportsFloat
@@ -13,14 +12,9 @@ from typing import Any, NoReturn, SupportsFloat
 from ivjoin.errors import came
 from ivjoin.interval.errors import IntervalError, IntervalTypeError, tamed
 from ivjoin.interval.machine.rounding import ratio
+from ivjoin.interval.reals import endpoints
 
 __all__ = ["EMPTY", "ENTIRE", "Interval", "as_interval", "make"]
-
-
-@cache
-def _operators() -> Any:
-    """Return the module of the arithmetic, which is made of this class."""
-    return import_module("ivjoin.interval.reals.arithmetic")
 
 
 def _plain(number: Any) -> Any:
@@ -123,37 +117,39 @@ class Interval:
         return bool(self.inf <= number <= self.sup) and number not in (INF, -INF)
 
     def __add__(self, other: Any) -> Interval:
-        return _operators().add(self, as_interval(other)) if _is_operand(other) else NotImplemented
+        return _of_two(endpoints.add, self, other)
 
     def __radd__(self, other: Any) -> Interval:
-        return _operators().add(as_interval(other), self) if _is_operand(other) else NotImplemented
+        return _of_two(endpoints.add, other, self)
 
     def __sub__(self, other: Any) -> Interval:
-        return _operators().sub(self, as_interval(other)) if _is_operand(other) else NotImplemented
+        return _of_two(endpoints.sub, self, other)
 
     def __rsub__(self, other: Any) -> Interval:
-        return _operators().sub(as_interval(other), self) if _is_operand(other) else NotImplemented
+        return _of_two(endpoints.sub, other, self)
 
     def __mul__(self, other: Any) -> Interval:
-        return _operators().mul(self, as_interval(other)) if _is_operand(other) else NotImplemented
+        return _of_two(endpoints.mul, self, other)
 
     def __rmul__(self, other: Any) -> Interval:
-        return _operators().mul(as_interval(other), self) if _is_operand(other) else NotImplemented
+        return _of_two(endpoints.mul, other, self)
 
     def __truediv__(self, other: Any) -> Interval:
-        return _operators().div(self, as_interval(other)) if _is_operand(other) else NotImplemented
+        return _of_two(endpoints.div, self, other)
 
     def __rtruediv__(self, other: Any) -> Interval:
-        return _operators().div(as_interval(other), self) if _is_operand(other) else NotImplemented
+        return _of_two(endpoints.div, other, self)
 
     def __neg__(self) -> Interval:
-        return _operators().neg(self)
+        return make(-self.sup, -self.inf)
 
     def __pos__(self) -> Interval:
         return self
 
     def __abs__(self) -> Interval:
-        return _operators().abs(self)
+        if self.inf >= 0.0:
+            return self
+        return -self if self.sup <= 0.0 else make(0.0, max(-self.inf, self.sup))
 
 
 _new = Interval.__new__
@@ -191,10 +187,21 @@ EMPTY: Interval = make(INF, -INF)
 ENTIRE: Interval = make(-INF, INF)
 
 
-def _is_operand(value: Any) -> bool:
-    return isinstance(value, (Interval, int, float, Fraction, Decimal)) or hasattr(value, "item")
-
-
 def as_interval(value: Any) -> Interval:
     """Return an interval as it is, or the narrowest interval that contains a number."""
     return value if isinstance(value, Interval) else Interval(value, value)
+
+
+def _is_operand(value: Any) -> bool:
+    return isinstance(value, _OPERANDS) or hasattr(value, "item")
+
+
+_OPERANDS = (Interval, *_NUMBERS)
+
+
+def _of_two(function: Callable[..., tuple[float, float]], x: Any, y: Any) -> Interval:
+    """Return a function of two operands, one of which may be a number."""
+    if not (_is_operand(x) and _is_operand(y)):
+        return NotImplemented
+    x, y = as_interval(x), as_interval(y)
+    return make(*function(x.inf, x.sup, y.inf, y.sup))

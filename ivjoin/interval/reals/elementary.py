@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ivjoin.interval.machine.rounding import INF
-from ivjoin.interval.reals.arithmetic import corners
 from ivjoin.interval.reals.bare import EMPTY, Interval, make
+from ivjoin.interval.reals.endpoints import corners
 from ivjoin.interval.reals.point_powers import pow_at
 from ivjoin.interval.reals.pointwise import (
     Enclosure,

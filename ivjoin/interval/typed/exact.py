@@ -8,18 +8,28 @@ that can give a result in ``c``. It contains NULL only if ``c`` does.
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
+from functools import partial
 from operator import index
 from typing import Any
 
 from ivjoin.interval.errors import IntervalError
 from ivjoin.interval.machine.casts import conversion
 from ivjoin.interval.machine.domains import domain
-from ivjoin.interval.machine.operation import Unary, argument, argument_of_two, result, result_of_two
+from ivjoin.interval.machine.operation import Unary, argument, argument_of_two, result
 from ivjoin.interval.machine.pairs import EMPTY, hull, is_empty, meet
 from ivjoin.interval.machine.types import Type
 from ivjoin.interval.typed.comparison import extreme
-from ivjoin.interval.typed.intervals import DomainInterval, entire, given, like, of_values, operand
+from ivjoin.interval.typed.intervals import (
+    DomainInterval,
+    beside,
+    entire,
+    given,
+    like,
+    of_one,
+    of_two,
+    of_values,
+    operand,
+)
 from ivjoin.interval.typed.operators import binary, extremum_rev, unary
 
 __all__ = [
@@ -48,14 +58,6 @@ def _same(what: str, got: Type, expected: Type) -> None:
         raise IntervalError(f"{what} has the domain {got}, expected {expected}; cast it to that domain")
 
 
-def _unary(name: str) -> Callable[[Any], DomainInterval]:
-    def forward(x: Any) -> DomainInterval:
-        x = operand(x)
-        return apply(unary(name, x.domain), x)
-
-    return forward
-
-
 def _unary_rev(name: str) -> Callable[..., DomainInterval]:
     def backward(c: Any, x: Any = None) -> DomainInterval:
         x = operand(given(x, c))
@@ -65,18 +67,17 @@ def _unary_rev(name: str) -> Callable[..., DomainInterval]:
     return backward
 
 
-neg, neg_rev = _unary("neg"), _unary_rev("neg")
-abs, abs_rev = _unary("abs"), _unary_rev("abs")
-sqr, sqr_rev = _unary("sqr"), _unary_rev("sqr")
-sign, sign_rev = _unary("sign"), _unary_rev("sign")
-floor, floor_rev = _unary("floor"), _unary_rev("floor")
-ceil, ceil_rev = _unary("ceil"), _unary_rev("ceil")
+neg, neg_rev = partial(of_one, "neg"), _unary_rev("neg")
+abs, abs_rev = partial(of_one, "abs"), _unary_rev("abs")
+sqr, sqr_rev = partial(of_one, "sqr"), _unary_rev("sqr")
+sign, sign_rev = partial(of_one, "sign"), _unary_rev("sign")
+floor, floor_rev = partial(of_one, "floor"), _unary_rev("floor")
+ceil, ceil_rev = partial(of_one, "ceil"), _unary_rev("ceil")
 
 
 def pown(x: Any, n: int) -> DomainInterval:
     """Return the powers by an int that is not negative."""
-    x = operand(x)
-    return apply(unary("pown", x.domain, index(n)), x)
+    return of_one("pown", x, index(n))
 
 
 def pown_rev(c: Any, n: int, x: Any = None) -> DomainInterval:
@@ -100,35 +101,10 @@ def cast_rev(c: DomainInterval, x: DomainInterval | str | Type) -> DomainInterva
 # Two arguments
 
 
-_DAYS, _FACTOR = Type("int", 32), Type("int", 64)
-
-
-def _beside(name: str, value: Any, other: Any) -> DomainInterval:
-    """Return an operand; next to a time, a plain int is a number of days or a factor, and a timedelta a duration."""
-    if not isinstance(value, DomainInterval) and isinstance(other, DomainInterval):
-        d = other.domain
-        if isinstance(value, int) and d.kind == "date" and name in ("add", "sub"):
-            return like(value, _DAYS)
-        if isinstance(value, int) and d.kind in ("duration", "months") and name == "mul":
-            return like(value, _FACTOR)
-        if isinstance(value, timedelta) and d.kind == "timestamp":
-            return like(value, Type("duration", unit=d.unit))
-    return operand(value, other)
-
-
-def _binary(name: str) -> Callable[[Any, Any], DomainInterval]:
-    def forward(x: Any, y: Any) -> DomainInterval:
-        x, y = _beside(name, x, y), _beside(name, y, x)
-        op = binary(name, x.domain, y.domain)
-        return of_values(op.domain, result_of_two(op, x.values, y.values))
-
-    return forward
-
-
 def _reverse(name: str, place: int) -> Callable[..., DomainInterval]:
     def backward(b: Any, c: Any, x: Any = None) -> DomainInterval:
         x = operand(given(x, b, c), b, c)
-        b = _beside(name, b, x)
+        b = beside(name, b, x)
         op = binary(name, *((x.domain, b.domain) if place == 1 else (b.domain, x.domain)))
         c = like(c, op.domain)
         _same("the interval of results", c.domain, op.domain)
@@ -137,12 +113,12 @@ def _reverse(name: str, place: int) -> Callable[..., DomainInterval]:
     return backward
 
 
-add, add_rev = _binary("add"), _reverse("add", 1)
-sub, sub_rev1, sub_rev2 = _binary("sub"), _reverse("sub", 1), _reverse("sub", 2)
-mul, mul_rev = _binary("mul"), _reverse("mul", 1)
-div, div_rev1, div_rev2 = _binary("div"), _reverse("div", 1), _reverse("div", 2)
-rem, rem_rev1, rem_rev2 = _binary("rem"), _reverse("rem", 1), _reverse("rem", 2)
-pmod, pmod_rev1, pmod_rev2 = _binary("pmod"), _reverse("pmod", 1), _reverse("pmod", 2)
+add, add_rev = partial(of_two, "add"), _reverse("add", 1)
+sub, sub_rev1, sub_rev2 = partial(of_two, "sub"), _reverse("sub", 1), _reverse("sub", 2)
+mul, mul_rev = partial(of_two, "mul"), _reverse("mul", 1)
+div, div_rev1, div_rev2 = partial(of_two, "div"), _reverse("div", 1), _reverse("div", 2)
+rem, rem_rev1, rem_rev2 = partial(of_two, "rem"), _reverse("rem", 1), _reverse("rem", 2)
+pmod, pmod_rev1, pmod_rev2 = partial(of_two, "pmod"), _reverse("pmod", 1), _reverse("pmod", 2)
 
 
 # The smaller and the greater: NULL is skipped, NaN is the greatest number

@@ -6,27 +6,24 @@ the domain, because a value outside is an error. Floats round to nearest and ove
 
 from __future__ import annotations
 
-from functools import cache
-from importlib import import_module
+from datetime import timedelta
 from typing import Any, NoReturn
 
 from ivjoin.errors import came
 from ivjoin.interval.errors import IntervalError
 from ivjoin.interval.machine.domains import domain, physical, shown
-from ivjoin.interval.machine.operation import NAN, NULL, Values
+from ivjoin.interval.machine.operation import NAN, NULL, Values, result, result_of_two
 from ivjoin.interval.machine.pairs import EMPTY, Pair
 from ivjoin.interval.machine.types import Type
 from ivjoin.interval.reals.bare import ENTIRE, Interval
+from ivjoin.interval.typed.operators import binary, unary
 
-__all__ = ["DomainInterval", "entire", "given", "interval", "like", "of_values", "operand", "void"]
+__all__ = [
+    "DomainInterval", "beside", "entire", "given", "interval", "like", "of_one", "of_two", "of_values", "operand",
+    "void",
+]  # fmt: skip
 
 _INFINITY = float("inf")
-
-
-@cache
-def _operators() -> Any:
-    """Return the module of the arithmetic, which is made of this class."""
-    return import_module("ivjoin.interval.typed.exact")
 
 
 class DomainInterval:
@@ -132,31 +129,31 @@ class DomainInterval:
         return f"interval({str(self.domain)!r}, {inf!r}, {sup!r}{marks})"
 
     def __add__(self, other: Any) -> DomainInterval:
-        return _operators().add(self, other)
+        return of_two("add", self, other)
 
     def __radd__(self, other: Any) -> DomainInterval:
-        return _operators().add(other, self)
+        return of_two("add", other, self)
 
     def __sub__(self, other: Any) -> DomainInterval:
-        return _operators().sub(self, other)
+        return of_two("sub", self, other)
 
     def __rsub__(self, other: Any) -> DomainInterval:
-        return _operators().sub(other, self)
+        return of_two("sub", other, self)
 
     def __mul__(self, other: Any) -> DomainInterval:
-        return _operators().mul(self, other)
+        return of_two("mul", self, other)
 
     def __rmul__(self, other: Any) -> DomainInterval:
-        return _operators().mul(other, self)
+        return of_two("mul", other, self)
 
     def __neg__(self) -> DomainInterval:
-        return _operators().neg(self)
+        return of_one("neg", self)
 
     def __pos__(self) -> DomainInterval:
         return self
 
     def __abs__(self) -> DomainInterval:
-        return _operators().abs(self)
+        return of_one("abs", self)
 
 
 def interval(
@@ -285,3 +282,33 @@ def operand(value: Any, *others: Any) -> DomainInterval:
 def given(x: Any, *others: Any) -> Any:
     """Return an optional argument; all values of the domain of the other arguments if it is absent."""
     return entire(operand(*others).domain, null=True) if x is None or x is ENTIRE else x
+
+
+def of_one(name: str, x: Any, *fixed: Any) -> DomainInterval:
+    """Return the results of an operator of one argument, given by its name in ``operators.py``."""
+    x = operand(x)
+    op = unary(name, x.domain, *fixed)
+    return of_values(op.domain, result(op, x.values))
+
+
+_DAYS, _FACTOR = Type("int", 32), Type("int", 64)
+
+
+def beside(name: str, value: Any, other: Any) -> DomainInterval:
+    """Return an operand; next to a time, a plain int is a number of days or a factor, and a timedelta a duration."""
+    if not isinstance(value, DomainInterval) and isinstance(other, DomainInterval):
+        d = other.domain
+        if isinstance(value, int) and d.kind == "date" and name in ("add", "sub"):
+            return like(value, _DAYS)
+        if isinstance(value, int) and d.kind in ("duration", "months") and name == "mul":
+            return like(value, _FACTOR)
+        if isinstance(value, timedelta) and d.kind == "timestamp":
+            return like(value, Type("duration", unit=d.unit))
+    return operand(value, other)
+
+
+def of_two(name: str, x: Any, y: Any) -> DomainInterval:
+    """Return the results of an operator of two arguments, given by its name in ``operators.py``."""
+    x, y = beside(name, x, y), beside(name, y, x)
+    op = binary(name, x.domain, y.domain)
+    return of_values(op.domain, result_of_two(op, x.values, y.values))
