@@ -200,7 +200,7 @@ _OPERANDS = (Interval, *_NUMBERS)
 
 
 def _of_two(function: Callable[..., tuple[float, float]], x: Any, y: Any) -> Interval:
-    """Return a function of two operands, one of which may be a number."""
+    """Apply a function of endpoints to two operands; one of them may be a number."""
     if not (_is_operand(x) and _is_operand(y)):
         return NotImplemented
     x, y = as_interval(x), as_interval(y)
