@@ -2,7 +2,7 @@
 
     python -m bench.limit                            # all cases, an hour or so; a table on standard output
     python -m bench.limit --cases "push; *" --rows 1000000
-    python -m bench.limit --page docs/benchmarks-memory.md  # write the results of all runs so far into the page
+    python -m bench.limit --page docs/benchmarks-memory.md  # write the results so far into the page and a chart
 
 Each case is a process that first joins a few rows, so that all is loaded, and then waits until this one has noted its
 resident size and let its peak begin anew; the system's count of the peak is read when the join has ended, before the
@@ -25,6 +25,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
+from bench import charts
 from bench.cell import memory
 from bench.limit_cases import CASES, ROWS, Case
 from bench.limit_paths import WAYS
@@ -181,6 +182,23 @@ def _so_far(path: Path) -> list[dict[str, Any]]:
     return [last[name] for name in CASES if name in last]
 
 
+def _chart(records: Sequence[dict[str, Any]], folder: Path) -> str:
+    """Draw the peaks of each path with its limit and without; return the name of the file."""
+    plt = charts.pyplot()
+    figure, axis = plt.subplots(figsize=(7, 0.22 * len(records) + 1))
+    for y, r in enumerate(reversed(records)):
+        axis.plot([r["limit"] / 1e6, (r["limit"] + BEYOND) / 1e6], [y, y], color="#cccccc", linewidth=6, zorder=1)
+        axis.plot(r["free"] / 1e6, y, "o", markerfacecolor="none", color="#0b5394", zorder=2)
+        axis.plot(r["over"] / 1e6, y, "o", color="#c1272d", zorder=3)
+    axis.plot([], [], color="#cccccc", linewidth=6, label="from the limit to 64 MB above it")
+    axis.plot([], [], "o", color="#c1272d", label="peak with the limit")
+    axis.plot([], [], "o", markerfacecolor="none", color="#0b5394", label="peak without a limit")
+    axis.set(xscale="log", xlabel="MB above the size at the start")
+    axis.set_yticks(range(len(records)), [f"{r['case']}, {r['rows']:,} rows" for r in reversed(records)])
+    axis.legend(loc="upper center", bbox_to_anchor=(0.3, -0.08 - 0.3 / len(records)), ncols=3, frameon=False)
+    return charts.save(figure, folder / "benchmarks-limit.svg")
+
+
 def _into(page: Path, text: str) -> None:
     """Put a table in place of the one that follows the line which names this command."""
     lines = page.read_text().splitlines()
@@ -204,7 +222,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _child(options.child)
         return 0
     if options.page:
-        _into(options.page, _lines(_so_far(options.out)))
+        found = _so_far(options.out)
+        _into(options.page, _lines(found))
+        _chart(found, options.page.parent)
         return 0
     records = []
     for name in CASES:
