@@ -38,19 +38,19 @@ DOCS = Path(__file__).parent.parent / "docs"
 
 HEAD = """# Benchmarks
 
-Joins of streams and tables, compared with other engines. Every engine computes the same rows: the number of rows and an
-order-independent checksum of the output are compared with numpy's answer before anything is timed.
+This page compares joins of streams and tables with other engines. Every engine computes the same rows. Before a case is
+timed, the number of output rows and an order-independent checksum are compared with a result from numpy.
 
-`python -m bench` runs the cases and writes JSON lines to `bench/results/`. `python -m bench.report` writes this page
-from them. A case has a name such as `window/1000 rows/1000000 rows`: the family, the varied size and the rows a side.
-[The papers](papers.md) has the family `seed`: keys and batch sizes.
+To run the cases, use `python -m bench`, which writes JSON lines to `bench/results/`. `python -m bench.report` writes
+this page from these files. The name of a case, such as `window/1000 rows/1000000 rows`, states the family, the varied
+size and the rows on each side. For the family `seed` (keys and batch sizes), see [The papers](papers.md).
 
 | command | what it runs |
 |---|---|
 | `make bench` | the profile *quick*, up to 10^6 rows a side, and this page |
 | `make bench-full` | also 10^7 rows, all sizes of the first family, longer time limits |
-| `make bench-smoke` | every case and engine once with a few thousand rows, to check that it runs and is right |
-| `python -m bench seed "window/*" --peers ivjoin` | families or patterns of cases, and some engines |
+| `make bench-smoke` | every case and engine once with a few thousand rows, to check that they run and return correct rows |
+| `python -m bench seed "window/*" --peers ivjoin` | selected families or patterns of cases, and selected engines |
 | `python -m bench.pushes` | the cost of one push of 128 rows and of one row |
 | `python -m bench.planning` | planning a join for the first time and again, and computing its prune bounds |
 | `python -m bench.cold` | from the start of a process to its last row |
@@ -61,22 +61,22 @@ from them. A case has a name such as `window/1000 rows/1000000 rows`: the family
 
 How it is measured:
 
-- **Runs.** Each cell of a table runs in a process of its own. ivjoin and DataFusion's symmetric hash join run on one
-  core, the other engines on two. The first run checks the answer. The table shows the median of the runs after it: as
-  many as `--repeat` states, or fewer if they exceed the time limit.
+- **Runs.** Each cell of a table runs in a separate process. ivjoin and DataFusion's symmetric hash join run on one
+  core, and the other engines on two. The first run checks the result. The table shows the median of the next runs. Their
+  number is `--repeat`, or less if they exceed the time limit.
 - **Time limit.** `> 10 s` means that the run was stopped after 10 s. Charts show such runs as outlines.
-- **Seconds and CPU.** *Seconds* are wall-clock time, *CPU* is the processor time of the process. They are equal for
-  one core on a quiet machine. On a busy machine, compare CPU.
+- **Seconds and CPU.** *Seconds* are wall-clock time, and *CPU* is the processor time of the process. On one core of an
+  idle machine, they are equal. On a busy machine, compare CPU.
 - **ivjoin** reads and writes Arrow batches. Each timed run makes a new operator, whose plan comes from the cache.
   [Planning](#planning) shows the cost of a condition that is not in the cache. The other engines parse their SQL in
   each run.
 - **DataFusion** runs its symmetric hash join only over unbounded tables, which are CSV files in Python. The time for
   reading these files at the same batch size is measured in the same process and subtracted (*net*). Net time also
   excludes handing the output to Python.
-- **Engines without streams** start from loaded data: DuckDB from its own tables, Polars, Acero and pandas from theirs.
+- **Engines without streams** start from loaded data. DuckDB, Polars, Acero and pandas each use their own tables.
 - ***DuckDB, buckets by hand*** is the best SQL that we could write for such an engine. It cuts both sides into time
   buckets and copies one side into each bucket that it reaches. The bucket width is tuned before the timing.
-- ***Added* memory** is the peak of the process in the timed runs above its memory with the inputs loaded.
+- ***Added* memory** is the peak memory of the process in the timed runs, minus its memory with the inputs loaded.
 """
 
 NONE_YET = """

@@ -27,8 +27,8 @@ __all__ = ["main", "render"]
 
 HEAD = """# Benchmarks on Spark
 
-Spark's own joins, and ivjoin's, over the same Parquet files on `local[2]`. Each micro-batch reads one file a side and
-writes to a Parquet sink.
+This page compares Spark's own joins with ivjoin over the same Parquet files on `local[2]`. Each micro-batch reads one
+file for each side and writes to a Parquet sink.
 
 | engine | what runs |
 |---|---|
@@ -42,16 +42,16 @@ writes to a Parquet sink.
 
 How it is measured:
 
-- **Runs.** Each engine runs in a process of its own, one after the other. The rows of all engines are counted and
+- **Runs.** The engines run one after the other, each in a separate process. The rows of all engines are counted and
   compared.
-- **Time.** Seconds are from the first call that builds the query to its end. Processor time and peak memory are of
-  the whole tree of processes, with Spark's start.
+- **Time.** Seconds count from the first call that builds the query to the end of the query. Processor time and peak
+  memory are for the whole tree of processes, including the start of Spark.
 - **Time limit.** `stopped at 62` means that the run was stopped after 62 s.
 - **Comparison.** Compare only results of one run, because machines differ from day to day.
 - **Settings.** ivjoin's sessions write checkpoint files with another file manager
   ([tuning](guides/spark-tuning.md)). Spark's own join gains only slightly from it.
 
-`python -m bench.spark_report` writes this page. Each table names the commands that measured it.
+`python -m bench.spark_report` writes this page. The text before each table names the command that measured it.
 """
 
 SAID = {
