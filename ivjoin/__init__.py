@@ -1,4 +1,4 @@
-"""ivjoin: joins of ordered streams on keys and a band condition that store only rows that can still match.
+"""Join ordered streams and large tables on keys and a band condition, and store only rows that can still match.
 
 ``import ivjoin`` loads only the error classes. The other names are loaded at first use. The first condition or join
 imports numba, sympy and sqlglot, and ``ivjoin.spark`` imports pyspark and pandas.

@@ -1,4 +1,4 @@
-"""The errors of ivjoin, all of them an ``IvjoinError``, and how a message shows a value."""
+"""The error classes of ivjoin, which are subclasses of ``IvjoinError``, and the form of values in messages."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ class ColumnError(IvjoinError):
     Attributes
     ----------
     column : str or None
-        The name.
+        The name of the column.
     side : str or None
-        ``"left"``, ``"right"`` or the alias of an input; None if the name may be of any input.
+        ``"left"``, ``"right"`` or the alias of an input; None if the name can belong to any input.
     columns : tuple of str
-        The columns that exist there.
+        The columns that exist in that input.
     """
 
     column: str | None = None
@@ -84,11 +84,11 @@ class SchemaError(IvjoinError):
 
 
 class TimezoneWarning(UserWarning):
-    """A condition reads the local time of a column in UTC, though the column has another zone."""
+    """A condition reads the local time of a column in UTC, although the column has another zone."""
 
 
 class SlowJoinWarning(UserWarning):
-    """A join compares nearly every row of one input with every row of the other, and there are many."""
+    """A join compares almost every row of one input with every row of the other, and the inputs are large."""
 
 
 class ProtocolError(IvjoinError):
@@ -119,7 +119,7 @@ class LateRowError(IvjoinError):
 
 
 class CardinalityError(IvjoinError):
-    """A row that matches more than one row, against ``validate=``.
+    """A row that matches more than one row, although ``validate=`` does not allow this.
 
     Attributes
     ----------
@@ -146,7 +146,7 @@ class EvaluationError(IvjoinError, ArithmeticError):
 
 
 class CapacityError(IvjoinError):
-    """More rows or keys at once than an operator can store."""
+    """More rows or keys than an operator can store at one time."""
 
 
 class MemoryLimitError(CapacityError):
@@ -163,8 +163,8 @@ class MemoryLimitError(CapacityError):
     reason : str
         What is full, and the possible fixes.
     rows_taken : int
-        The number of first rows of the batch that the operator has taken. Their output has been emitted. Push the rest,
-        ``batch.slice(rows_taken)``, again when memory is free.
+        How many rows at the start of the batch the operator has accepted. Their output has been emitted. When memory is
+        free, push the rest: ``batch.slice(rows_taken)``.
     """
 
     rows_taken: int = 0
@@ -175,7 +175,7 @@ class MemoryLimitError(CapacityError):
 
 
 class SpillError(IvjoinError):
-    """A file of spilled rows cannot be written while rows are moved to or from it. The operator has stopped."""
+    """A file of spilled rows cannot be read or written. The operator has stopped."""
 
 
 _MOST_SHOWN = 80  # characters of a value, which may come from a file

@@ -1,4 +1,4 @@
-"""The counts of an operator."""
+"""The metrics of joins."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["JoinMetrics", "MultiJoinMetrics"]
 
 @dataclass(slots=True)
 class JoinMetrics:
-    """Counts since the creation of the operator, over both sides unless a side is named.
+    """Counts since the creation of the operator. They include both sides unless the name states a side.
 
     Attributes
     ----------
@@ -20,26 +20,26 @@ class JoinMetrics:
     left_rows_retired, right_rows_retired : int
         Rows evicted: on arrival, by pruning, or at the end of an input.
     late_rows : int
-        Rows that violate their side's order or bounds; a row counts once for each that it violates.
+        Rows that violate their side's order or bounds. A row counts once for each order or bound that it violates.
     left_late_rows, right_late_rows : int
         Late rows of each side.
     left_lateness, right_lateness : number or timedelta, optional
-        By how much a late row was behind the furthest row before it, at most. A slack of so much makes no row late.
-        None if no row was late by an order.
+        The greatest distance of a late row from the furthest row before it. With a slack of this size, no row would
+        have been late. None if no row broke an order.
     state_rows, state_bytes : int
         Rows in state after the last call, and the bytes of stored rows, index, key table and scratch memory. Output
-        batches are not counted. A join of tables in slices counts the slices at work.
+        batches are not counted. A join of tables in slices counts the slices that are being joined.
     peak_state_rows, peak_state_bytes : int
-        The greatest values: of the rows at the end of any call, of the bytes also before any output batch.
+        The greatest values so far. Rows are counted at the end of each call, and bytes also before each output batch.
     spilled_rows, spilled_bytes : int
         With ``when_full="spill"``: rows with data in files, and the bytes of the files.
     reads : int
         Output rows that were assembled while stored rows were in files.
     shed_left, shed_right : int
-        With ``when_full="shed"``: rows that were dropped.
+        With ``when_full="shed"``: dropped rows of each side.
     recall, recall_error : float or None
-        For an inner join that has dropped rows: the estimated share of its pairs that were emitted, and the error of
-        the estimate with 95 % confidence. Computed about every 16,384 rows, and at the end.
+        For an inner join that has dropped rows: the estimated share of the pairs that were emitted, and the error of
+        this estimate with 95 % confidence. Computed about every 16,384 rows, and at the end.
     """
 
     left_rows_in: int = 0
@@ -76,10 +76,11 @@ class MultiJoinMetrics:
     Attributes
     ----------
     rows_in, rows_retired, late, stored : dict of str to int
-        By alias: rows pushed; rows evicted on arrival, by pruning or at the end of an input; rows that violate their
-        input's order or bounds; rows stored now, counted in each step that stores them.
+        By alias. ``rows_in``: rows pushed. ``rows_retired``: rows evicted on arrival, by pruning or at the end of an
+        input. ``late``: rows that violate their input's order or bounds. ``stored``: rows stored now, counted in each
+        step that stores them.
     views : dict of str to int
-        Rows of each view that are stored now, by the aliases that it joins.
+        Rows of each view that are stored now. The key has the aliases that the view joins.
     rows_out : int
         Rows emitted.
     late_rows : int

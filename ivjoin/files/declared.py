@@ -1,4 +1,4 @@
-"""Text files with what the caller knows of them: ``ivjoin.csv`` and ``ivjoin.json``."""
+"""Text files whose format the caller declares: ``ivjoin.csv`` and ``ivjoin.json``."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ def csv(
     types: Mapping[str, str | pa.DataType] | None = None, encoding: str | None = None,
     nulls: Sequence[str] = ("",), quote: str | None = '"',
 ) -> Files:  # fmt: skip
-    """Open CSV files as an input of a join, with what you know of them.
+    """Open CSV files as an input of a join, and declare their format and types.
 
     Parameters
     ----------
     path : str, path, or list of these
         A file, pattern, folder or URI, perhaps compressed; a pipe; ``"-"`` is standard input.
     delimiter : str, optional
-        One character between fields; by default a comma, or the tabulator for ``.tsv`` and ``.bed``.
+        The character between fields; by default a comma, or a tab for ``.tsv`` and ``.bed``.
     decimal : str
         The decimal sign of numbers.
     header : bool
-        Whether the first row has the names of the columns. Without it they are ``f0``, ``f1``, ...
+        Whether the first row has the names of the columns. Without a header, they are ``f0``, ``f1``, ...
     columns : list of str, optional
         Names of the columns, in the order of the file, in place of the names in the header.
     types : dict of str to str or pyarrow.DataType, optional
-        Types by Arrow's or Spark's name: ``{"id": "int64", "ts": "timestamp[us, UTC]"}``. The first rows give the
-        others.
+        Types, with Arrow's or Spark's names: ``{"id": "int64", "ts": "timestamp[us, UTC]"}``. The first rows decide the
+        types of other columns.
     encoding : str, optional
         By default UTF-8.
     nulls : list of str
@@ -56,7 +56,7 @@ def csv(
     Raises
     ------
     OptionError
-        If an option has no meaning.
+        If an option has an invalid value.
     ColumnError
         If ``types`` names a column that the file does not have.
     FileError
@@ -96,7 +96,7 @@ def json(
     Raises
     ------
     OptionError
-        If ``schema`` is empty or no schema.
+        If ``schema`` is empty or is not a schema.
     FileError
         If the files cannot be read.
 
@@ -123,7 +123,7 @@ def csv_dialect(
     delimiter: Any = None, decimal: Any = ".", header: Any = True, columns: Any = None, types: Any = None,
     encoding: Any = None, nulls: Any = ("",), quote: Any = '"',
 ) -> Csv:  # fmt: skip
-    """Return the dialect that the arguments of :func:`csv` describe; OptionError if one has no meaning."""
+    """Return the dialect that the arguments of :func:`csv` describe; OptionError if one is invalid."""
     for name, value in (("delimiter", delimiter), ("decimal", decimal), ("quote", quote)):
         one = isinstance(value, str) and len(value) == 1 and value.isascii() and value not in "\r\n"
         if not one and not (value is None and name != "decimal"):

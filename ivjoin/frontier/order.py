@@ -1,4 +1,4 @@
-"""Declared orders of an input, and the ordinals of values that a caller gives."""
+"""Declared orders of an input, and ordinals of the values that a caller passes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MOST_DIGITS = 1000  # of a slack: more than the distance of any two values of a
 
 @dataclass(frozen=True)
 class Order:
-    """The promise that an expression of an input does not fall by more than ``slack`` below its greatest value so far.
+    """Promise that an expression of an input does not fall by more than ``slack`` below its greatest value so far.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class Order:
     slack : number, timedelta or str, optional
         The permitted disorder in the units of the expression; for times, a timedelta or text such as ``"10s"``.
     nulls : {"first", "last"}, optional
-        Where rows with a null value arrive. By default they may arrive at any time.
+        Whether rows with a null value arrive first or last. By default they may arrive at any time.
     follows : bool
         Whether the planner derived it from another order of the input.
 
@@ -108,7 +108,8 @@ def ordinal_range(t: Type) -> tuple[int, int]:
 def physical_ordinal(value: Any, t: Type, what: str, up: bool = True, unknown: str = _LEFT_OUT) -> int:
     """Return the ordinal of a Python value, rounded ``up`` or down if it is between two values of the type.
 
-    OrderError if the type has no ordinals or not the value; ``unknown`` is its advice for a value that is not known.
+    Raises OrderError if the type has no ordinals or does not contain the value; ``unknown`` is its advice for an
+    unknown value.
     """
     if not has_ordinal(t):
         raise OrderError(f"{what} is {came(value)}, but values of type {t} cannot be ordered; give a number or time")

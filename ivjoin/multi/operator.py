@@ -1,4 +1,4 @@
-"""``MultiJoin``: a join of many inputs batch by batch, in steps of two inputs, pruned by the bounds of all inputs."""
+"""``MultiJoin``: join many inputs batch by batch, in steps of two inputs, and prune by the bounds of all inputs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _COUNT_EVERY = 8
 
 
 class MultiJoin(OneCall):
-    """Join two to eight inputs batch by batch, storing only the rows that can still match (inner joins).
+    """Join two to eight inputs batch by batch, and store only the rows that can still match (inner joins only).
 
     ``push``, ``advance`` and ``finish`` return an iterator of output batches. Take all batches before the next call.
     The output has the columns of all inputs, as ``alias_name``.
@@ -52,10 +52,11 @@ class MultiJoin(OneCall):
     condition, orders, bounds, views, batch_size, on_late, timezone, allow_cross, params
         As for :func:`ivjoin.multi_join`. Without a condition, the join is a cross product.
     memory_limit : int or str, optional
-        Limit in bytes for all steps together, or text such as "512MB". A batch that exceeds it raises MemoryLimitError;
-        push it again when memory is free, unless the error states that the operator has stopped.
+        Limit in bytes for all steps together, or text such as "512MB". A batch that exceeds it raises MemoryLimitError.
+        Push it again when memory is free, unless the error states that the operator has stopped.
     when_full : {"raise", "spill"} or :class:`~ivjoin.Spill`
-        Refuse the batch, or continue with files and an equal part of the limit for each step.
+        Whether to refuse a batch at the limit, or to continue with files. Each step then gets an equal part of the
+        limit.
 
     Raises
     ------
@@ -98,7 +99,8 @@ class MultiJoin(OneCall):
     def from_spec(
         cls, spec: MultiSpec, shape: Shape | None = None, *, late_within: bool = True, budget: Budget | None = None
     ) -> MultiJoin:
-        """Return an operator for a resolved spec. With ``late_within``, rows of one batch can make later ones late."""
+        """Return an operator for a resolved spec. With ``late_within``, rows of a batch can make later rows of it
+        late."""
         self = cls.__new__(cls)
         self.make(spec, best_shape(spec) if shape is None else shape, None, late_within)
         self._limit(budget)
@@ -144,7 +146,7 @@ class MultiJoin(OneCall):
 
     @property
     def counts(self) -> tuple[int, int, int]:
-        """Return the rows out, and the most rows and bytes stored so far."""
+        """Return the number of output rows, and the greatest numbers of rows and bytes stored so far."""
         return self._rows_out, self._peak_rows, self._peak_bytes
 
     @property
@@ -203,7 +205,7 @@ class MultiJoin(OneCall):
             self._busy = False
 
     def reach(self, alias: str, edges: Sequence[int | None]) -> Output:
-        """Move the orders of an input to what another operator of the join has seen, as ordinals."""
+        """Advance the orders of an input to the values that another operator of the join has seen, as ordinals."""
         own = self.inputs[alias_named(alias, self.aliases)]
         self._enter()
         try:
@@ -213,15 +215,16 @@ class MultiJoin(OneCall):
             self._busy = False
 
     def lagging(self, rows: Mapping[str, int]) -> str:
-        """Return the input to read next so that few rows wait, given the rows read of each input that has not ended."""
+        """Return the input to read next so that few rows wait, given the number of rows read from each unfinished
+        input."""
         return behind(self.groups, self.inputs, rows)
 
     def finish(self, alias: str | None = None) -> Output:
-        """End one input, or all, so that no row waits for later rows of it."""
+        """End one input, or all inputs. Rows then no longer wait for later rows of it."""
         return self.end(alias)
 
     def end(self, alias: str | None, soon: bool = True) -> Output:
-        """Do as :meth:`finish`. Without ``soon``, a few stored rows are evicted when further rows come."""
+        """Do the same as :meth:`finish`. Without ``soon``, a few stored rows are evicted when further rows arrive."""
         ending = self.aliases if alias is None else [alias_named(alias, self.aliases)]
         self._enter()
         try:
@@ -264,7 +267,7 @@ class MultiJoin(OneCall):
     def output_bounds(self) -> dict[str, tuple[Value | None, Value | None]]:
         """Return closed bounds of each output column over all later output rows; None for an end without a bound.
 
-        They follow from all rows, frontiers and the condition. The dict is empty if no output row can follow.
+        The bounds follow from all rows, frontiers and the condition. The dict is empty if no output row can follow.
         Raise ProtocolError if the operator has stopped, or another thread uses it.
         """
         from ivjoin.multi.later import bounds_of_later_output
@@ -276,7 +279,7 @@ class MultiJoin(OneCall):
             self._busy = False
 
     def explain(self) -> Explanation:
-        """Return the steps, the rows that each side stores, and the inputs that bound them."""
+        """Return the plan: the steps, the rows that each side stores, and the inputs that bound them."""
         from ivjoin.multi.explain import explained
         return explained(self.spec, self.layout)
 

@@ -1,4 +1,4 @@
-"""The push operator: a symmetric hash join over RecordBatches that evicts rows which can match no more."""
+"""The push operator: a symmetric hash join over RecordBatches that evicts rows when no later row can match them."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ _REFUSALS = (ProtocolError, SchemaError, LateRowError, EvaluationError)  # befor
 
 
 class SymmetricHashJoin(Operator):
-    """Join two inputs batch by batch, storing only the rows that can still match.
+    """Join two inputs batch by batch, and store only the rows that can still match.
 
     ``push``, ``advance``, ``reach`` and ``finish`` return an iterator of output batches. Take all batches before the
     next call. If you close or drop the iterator earlier, the operator stops, and later calls raise ProtocolError.
 
-    One thread at a time may use an operator and its iterators; others get ProtocolError. Any thread may read
-    ``metrics`` and ``schema``. Different operators can run in different threads.
+    One thread at a time may use an operator and its iterators. A call from another thread raises ProtocolError. Any
+    thread may read ``metrics`` and ``schema``. Different operators can run in different threads.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class SymmetricHashJoin(Operator):
     on : str, list of str, or list of (str, str), optional
         Key columns, equal on both sides.
     condition : str, SymPy relation or ivjoin expression, optional
-        On a pair of rows; ``l.`` and ``r.`` name the sides, and ``:name`` is a value of ``params``.
+        The condition on a pair of rows. ``l.`` and ``r.`` name the sides, and ``:name`` is a value of ``params``.
     how : str
         inner, left, right, full, left_semi, left_anti, right_semi, right_anti, or Spark's aliases.
     left_order, right_order : str, expression, Order, or a list of these
@@ -59,7 +59,7 @@ class SymmetricHashJoin(Operator):
     suffix : str
     batch_size : int
     on_late : {"raise", "drop", "join"} or function
-        What to do with a row that breaks its side's order or bounds. A function gets the side and such rows.
+        What to do with a row that breaks its side's order or bounds. A function receives the side and such rows.
     timezone : str, optional
         Zone of calendar days and of timestamps without a zone; UTC by default. Comparing one of these with a timestamp
         that has a zone requires this option.
@@ -72,7 +72,7 @@ class SymmetricHashJoin(Operator):
     memory_limit : int or str, optional
         Limit in bytes, or text such as "512MB" (MB are 10**6 bytes, MiB 2**20).
     when_full : {"raise", "spill", "shed"}, :class:`~ivjoin.Spill` or :class:`~ivjoin.Shed`
-        What to do if the rows that can still match do not fit. "raise" raises MemoryLimitError, "spill" writes rows to
+        What to do if the rows that can still match do not fit. "raise" raises MemoryLimitError. "spill" writes rows to
         files. "shed" drops rows, and the result is a subset (inner and semi joins only).
     params : mapping of str to value, optional
 
@@ -133,7 +133,7 @@ class SymmetricHashJoin(Operator):
         return m
 
     def explain(self) -> Explanation:
-        """Return the plan: what becomes of each conjunct, and what evicts the rows of each side."""
+        """Return the plan: how each conjunct is used, and what evicts the rows of each side."""
         from ivjoin.operator.explaining.explain import explain_plan
 
         return explain_plan(self.plan)
@@ -141,8 +141,8 @@ class SymmetricHashJoin(Operator):
     def push(self, side: str, batch: pa.RecordBatch) -> Output:
         """Add a batch to a side; iterate over the result to take all output before the next call.
 
-        The operator refers to the buffers of lists, structs and dictionaries in the batch; it copies no nested column.
-        Do not write to those buffers afterwards: allocate new ones for the next batch, as Arrow's builders do.
+        The operator does not copy nested columns. It refers to the buffers of lists, structs and dictionaries in the
+        batch. Do not write to these buffers afterwards. Allocate new ones for the next batch, as Arrow's builders do.
 
         Raises
         ------
@@ -151,7 +151,7 @@ class SymmetricHashJoin(Operator):
         LateRowError
             If a row breaks an order, bound or watermark of its side and ``on_late`` is ``"raise"``.
         EvaluationError
-            If an expression has no value for a row, such as a division by zero or an overflow.
+            If an expression has no value for a row, for example because of a division by zero or an overflow.
         MemoryLimitError
             If the rows that can still match do not fit.
         ProtocolError
@@ -187,12 +187,12 @@ class SymmetricHashJoin(Operator):
     def advance(self, side: str, values: Mapping[Expression, Value]) -> Output:
         """Promise that an expression has no value below a watermark in later rows of a side.
 
-        For a descending order, the promise is that no value lies above it. ``values`` maps expressions to watermarks.
+        For a descending order, the promise is that no value is above it. ``values`` maps expressions to watermarks.
 
         Raises
         ------
         OptionError
-            If ``values`` is not such a mapping.
+            If ``values`` is not a mapping of expressions to watermarks.
         """
         p = self._side(side)
         self._enter()
@@ -202,18 +202,19 @@ class SymmetricHashJoin(Operator):
             self._busy = False
 
     def reach(self, side: str, edges: Sequence[int | None]) -> Output:
-        """Move the orders of a side to values that another operator of the same join has seen.
+        """Advance the orders of a side to values that another operator of the same join has seen.
 
         If the keys of a join are spread over several operators, each one sees only part of a side. A declared order
-        holds for the whole side. Everything that is then decided is emitted, including what :meth:`push` puts off to
-        save time. Unlike after :meth:`advance`, the slack of each order still applies to later rows.
+        applies to the whole side. The call emits all rows that are then decided, including rows that :meth:`push` has
+        deferred to save time. Unlike after :meth:`advance`, the slack of each order still applies to later rows.
 
         Parameters
         ----------
         side : {"left", "right"}
         edges : list or tuple of int or None
             For each declared order, the ordinal (``ivjoin.expr.ordinal``) of the greatest value seen; for a descending
-            one, ``~ordinal`` of the least. None if no value was seen. An edge behind the operator's own has no effect.
+            order, ``~ordinal`` of the least value. None if no value was seen. An edge behind the operator's own
+            position has no effect.
 
         Raises
         ------
@@ -229,7 +230,7 @@ class SymmetricHashJoin(Operator):
             self._busy = False
 
     def finish(self, side: str | None = None) -> Output:
-        """End one side, or both. Emit everything that no later row can change."""
+        """End one side, or both, and emit all rows that no later row can change."""
         sides = (0, 1) if side is None else (self._side(side),)
         self._enter()
         try:
@@ -238,7 +239,7 @@ class SymmetricHashJoin(Operator):
             self._busy = False
 
     def snapshot(self) -> bytes:
-        """Return the whole state as bytes for :meth:`restore`, with spilled rows, without the memory limit.
+        """Return the whole state as bytes for :meth:`restore`. Spilled rows are included; the memory limit is not.
 
         Raises
         ------
@@ -260,24 +261,24 @@ class SymmetricHashJoin(Operator):
         Raises
         ------
         SnapshotError
-            If the bytes are no snapshot, are damaged, or come from a newer version.
+            If the bytes are not a snapshot, are damaged, or come from a newer version.
         MemoryLimitError
             If the stored rows do not fit the limit.
         """
         return cls._restored(blob, budget_of(memory_limit, when_full))
 
     def output_bounds(self) -> dict[str, tuple[Value | None, Value | None]]:
-        """Return closed bounds of each output column over all later output rows; reads every stored row.
+        """Return closed bounds of each output column over all later output rows. This reads every stored row.
 
-        They follow from the stored rows, the frontiers and the condition; a consumer can use them as a watermark.
+        The bounds follow from the stored rows, the frontiers and the condition. A consumer can use them as a watermark.
 
         Returns
         -------
         dict of str to (inf, sup)
-            Python values: int, float, Decimal, bool, date, datetime, time, timedelta. None for an end without a bound.
-            Empty if no output row can follow. Nulls may follow in any column. If NaN, the greatest value, may follow,
-            there is no upper bound. Text and nested columns have no bounds. Under ``on_late="join"``, the orders of an
-            input bound nothing.
+            Python values: int, float, Decimal, bool, date, datetime, time, timedelta. An end without a bound is
+            ``None``. The dict is empty if no output row can follow. Nulls may follow in any column. If NaN, the
+            greatest value, may follow, the column has no upper bound. Text and nested columns have no bounds. With
+            ``on_late="join"``, the orders of an input bound nothing.
 
         Raises
         ------

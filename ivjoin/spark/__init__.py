@@ -6,7 +6,7 @@ Importing this package adds ``band_join``, ``asof_join`` and ``window_join`` to 
 >>> matches = clicks.band_join(views, on="user", condition="l.ts BETWEEN r.ts AND r.ts + INTERVAL 1 HOUR",
 ...                            how="left", left_order="ts", right_order="ts")  # doctest: +SKIP
 
-A module is loaded when one of its names is first used, because workers import only a few modules of this package.
+The package loads a module when one of its names is first used, because workers need only a few modules.
 """
 
 from __future__ import annotations
@@ -70,7 +70,8 @@ class _Method:
 
 
 def attach() -> None:
-    """Add ``band_join``, ``asof_join`` and ``window_join`` to the DataFrame classes. Importing this package does it."""
+    """Add ``band_join``, ``asof_join`` and ``window_join`` to the DataFrame classes. Importing this package does
+    this."""
     from pyspark.sql import DataFrame
 
     for name in ("band_join", "asof_join", "window_join"):

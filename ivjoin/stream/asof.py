@@ -1,4 +1,4 @@
-"""``ivjoin.asof_join``: match each left row with one right row by time, with the option names of other libraries."""
+"""``ivjoin.asof_join``: match each left row with one right row by time. Other libraries use the same option names."""
 
 from __future__ import annotations
 
@@ -45,64 +45,66 @@ def asof_join(
     slack: Slack | None = None, on_late: OnLate = "raise", threads: int | Literal["auto"] = "auto",
     memory_limit: int | str | None = None, when_full: WhenFull = "raise", **options: Unpack[AsofOptions],
 ) -> JoinStream:
-    """Match each left row with the last right row before it, the first one after it, or the nearest one.
+    """Match each left row with the last right row before it, the first right row after it, or the nearest one.
 
-    Inputs that have an end need no order. ivjoin first reads a right side without a declared order, and the output is
-    in the order of the left side. With a ``memory_limit``, ivjoin may sort both sides instead.
+    Inputs that have an end need no order. If the right side has no declared order, ivjoin reads it first, and the
+    output is in the order of the left side. With a ``memory_limit``, ivjoin may sort both sides instead.
 
-    Inputs that may be endless must rise by ``on``, up to ``slack``. Then a left row is emitted as soon as no later
-    right row can be better. The state is about one right row of each key, and the rows between the positions of the two
-    sides.
+    Inputs that may be endless must ascend by ``on``, with disorder of at most ``slack``. ivjoin then emits a left row
+    as soon as no later right row can be a better match. The state has about one right row for each key, and the rows
+    between the positions of the two sides.
 
     Parameters
     ----------
     left, right : table, frame, files or stream
         As for :func:`ivjoin.band_join`.
     on : str or (str, str)
-        The column to compare, or the left and the right one: numbers, dates, timestamps, or decimals of at most 18
+        The column to compare, or the left and the right column: numbers, dates, timestamps, or decimals of at most 18
         digits.
     by : str, list of str, or list of (str, str), optional
         Key columns, which must be equal in both rows.
     direction : {"backward", "forward", "nearest"}
         Take the last right row that is not later, the first one that is not earlier, or the one at the least distance.
-        Of two right rows at the same distance, ``"nearest"`` takes the earlier one.
+        If two right rows have the same distance, ``"nearest"`` takes the earlier one.
     tolerance : number, timedelta or str, optional
         The greatest distance of a match: ``5``, ``timedelta(minutes=5)`` or ``"5 minutes"``.
     how : {"left", "inner", "right", "full"}
-        Which unmatched rows are emitted, with nulls: left rows, none, right rows that no left row takes, or both.
+        Which unmatched rows are emitted, with nulls. "left": left rows. "inner": no rows. "right": right rows that no
+        left row takes. "full": both.
     suffix : str
         Appended to the name of a right column that collides with a left one. The output includes the right ``on``
         column.
     allow_exact_matches : bool
-        Whether a right row of the same time matches.
+        Whether a right row with exactly the same time matches.
     ties : str, list of str, or "all", optional
-        Right columns that decide between right rows of the same time: the greatest is taken with ``"backward"``, the
-        least otherwise. Without them, any of these rows may be taken. With ``"all"``, all of them are.
+        Right columns that decide between right rows of the same time. The row with the greatest value is taken with
+        ``"backward"``, and the one with the least value otherwise. Without ``ties``, any of these rows may be taken.
+        With ``"all"``, all of them are taken.
     left_order, right_order : str, expression, Order, or a list of these, optional
         Orders of arrival, for inputs that are not ordered by ``on``.
     condition : str, SymPy relation or ivjoin expression, optional
         Further conjuncts that a match must satisfy, such as ``"r.price > 0"``.
     slack : number, timedelta or str, optional
-        By how much inputs may be out of order, such as ``"5s"``.
+        How far inputs may be out of order, such as ``"5s"``.
     columns, on_late
         As for :func:`ivjoin.band_join`.
     threads : int or "auto", default "auto"
-        The number of threads that look up slices of both inputs. The rows of tables come in the same order for any
-        number. ``"auto"`` uses one thread for each 262,144 rows of tables or Parquet files, up to the CPUs of the
-        process, and one for other inputs. Joins with ``memory_limit`` run on one thread.
+        The number of threads that look up slices of both inputs. For tables, the order of the output rows is the same
+        for any number. ``"auto"`` uses one thread for each 262,144 rows of tables or Parquet files, up to the CPUs of
+        the process, and one thread for other inputs. Joins with ``memory_limit`` run on one thread.
     memory_limit : int or str, optional
         Limit in bytes for the memory of the join, without its inputs, or text such as "512MB". A right side without an
         order may take half of it. If it needs more, ivjoin sorts both sides by ``on``, in files if needed, and the
         order of the output is unspecified.
     when_full : {"raise", "spill"} or :class:`~ivjoin.Spill`
         What to do if the waiting rows and the rows that can still be taken do not fit. "raise" raises MemoryLimitError.
-        "spill" writes their columns to files; the result is exact.
+        "spill" writes their columns to files, and the result is exact.
 
     Other Parameters
     ----------------
     interpolate : str or list of str, optional
-        Right columns that are interpolated between the previous and the next right row, linearly in time; null if one
-        of the two does not exist. Numbers become float64, and times keep their type.
+        Right columns to interpolate between the previous and the next right row, linearly in time. The value is null if
+        one of the two rows does not exist. Numbers become float64, and times retain their type.
     offsets : list of number, timedelta or str, optional
         Look up each left row at several times: ``["-1s", "0s", "5s"]`` returns the right columns once for each offset,
         named ``bid_-1s``, ``bid_0s`` and ``bid_5s``.
@@ -173,8 +175,8 @@ def asof_plan(
 ) -> JoinPlan:
     """Return the plan of an as-of join.
 
-    ``column`` is the ``on`` of :func:`asof_join`; ``offset`` is added to it on the left side. Inputs without an order
-    are declared to rise by that column if they may be endless or have a ``slack``.
+    ``column`` is the ``on`` of :func:`asof_join`, and ``offset`` is added to it on the left side. If an input without
+    an order may be endless or has a ``slack``, an ascending order by that column is declared for it.
     """
     zone = zone_of_call(options.get("timezone"))
     asked = as_of(schemas, column, direction, tolerance, allow_exact_matches, ties, options["how"], offset, zone=zone)

@@ -76,15 +76,15 @@ def explain(
 ) -> Explanation:
     """Return the plan of a join: its conjuncts, the condition as a graph with intervals, and what prunes each side.
 
-    Pass the arguments of the call to :func:`ivjoin.band_join`, :func:`ivjoin.window_join`, :func:`ivjoin.asof_join` or
-    :func:`ivjoin.multi_join` that you want to understand. A schema may replace an input. For many inputs, the plan
-    shows the steps, views, bounds, and the grid of workers.
+    Pass the same arguments as to :func:`ivjoin.band_join`, :func:`ivjoin.window_join`, :func:`ivjoin.asof_join` or
+    :func:`ivjoin.multi_join`. You can pass a schema in place of an input. For many inputs, the plan shows the steps,
+    views, bounds, and the grid of workers.
 
     Parameters
     ----------
     left, right : schema, table, frame or files
-        No rows of a file are read. A sample of a table shows whether it will be sorted, and by what. For many inputs,
-        ``left`` is ``{alias: input}``.
+        Inputs or schemas. ivjoin reads no rows of a file. A sample of a table shows whether the table will be sorted,
+        and the column to sort by. For many inputs, ``left`` is ``{alias: input}``.
     on, condition, how, left_order, right_order, pick, params, columns, suffix, on_late, timezone, threads, sort, \
     memory_limit, when_full
         As for :func:`ivjoin.band_join`.
@@ -100,8 +100,8 @@ def explain(
     aggregate, include_previous : optional
         As for :func:`ivjoin.window_join`.
     by, direction, tolerance, allow_exact_matches, ties, slack : optional
-        As for :func:`ivjoin.asof_join`. If you give one of these, ``on`` is the column of time. An as-of join without
-        any of them needs ``direction="backward"`` here.
+        As for :func:`ivjoin.asof_join`. If you pass one of these, ``on`` is the time column. To explain an as-of join
+        without any of them, pass ``direction="backward"``.
     orders, bounds, views : optional
         As for :func:`ivjoin.multi_join`.
 
@@ -113,7 +113,7 @@ def explain(
     Raises
     ------
     OptionError, ColumnError, ConditionError, UnsupportedError, OrderError, FileError
-        If the explained call would raise it. OptionError also if you give options of two functions.
+        If the explained call would raise it. OptionError also if you pass options of two functions.
     SchemaError
         If ``left`` or ``right`` is neither an input nor a schema.
 

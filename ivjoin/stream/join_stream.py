@@ -1,4 +1,4 @@
-"""The output of a join as an iterator and as an Arrow stream, which one reader can take once."""
+"""The output of a join as an iterator and as an Arrow stream, which can be read once, by one reader."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class JoinStream(Outputs):
     - another reader has begun to take it, or
     - the join ended with an error.
 
-    ``async for`` iterates over it. As a context manager, the stream closes itself at the end of the block.
+    You can also use ``async for``. In a ``with`` statement, the stream is closed at the end of the block.
 
     The output is also an Arrow stream (``__arrow_c_stream__``), so polars, duckdb and other libraries read it directly.
-    They take the whole output, so pass the stream before you take a batch from it; afterwards, pass :meth:`read_all` or
-    :meth:`to_reader`. The last reader that requests the output gets it.
+    They take the whole output, so pass the stream before you take a batch from it. Afterwards, pass :meth:`read_all` or
+    :meth:`to_reader`. If several readers request the output, the last one gets it.
 
     Only one thread may read at a time. You can read ``metrics`` and ``schema`` at any time.
     """
@@ -84,7 +84,7 @@ class JoinStream(Outputs):
 
     @property
     def sorting(self) -> str:
-        """One line that states what was done to inputs without an order; "" before the first row, or if nothing was."""
+        """One line that states what ivjoin did with inputs without an order, or "" if it did nothing."""
         return self._run.sorting
 
     @property
@@ -141,7 +141,7 @@ class JoinStream(Outputs):
         Raises
         ------
         ProtocolError
-            If another thread reads the stream at this moment, or the call comes from inside such a read.
+            If another thread is reading the stream, or the call comes from inside such a read.
         """
         reading, self._reading = self._reading, True
         if reading:

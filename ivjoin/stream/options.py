@@ -1,4 +1,4 @@
-"""The options of public functions that few calls need."""
+"""Options of public functions that most calls do not need."""
 
 from __future__ import annotations
 

@@ -35,16 +35,16 @@ def prune_row_groups(
 ) -> list[int]:
     """Return the row groups of a Parquet file that may have a row for which a predicate is TRUE.
 
-    Only the footer is read. A skipped row group has no such row; a returned one may lack one too. An error that the
-    predicate would raise for a row of a skipped row group is not raised.
+    ivjoin reads only the footer. A skipped row group has no such row. A returned row group may not have one either. If
+    the predicate would raise an error for a row of a skipped row group, no error is raised.
 
     Parameters
     ----------
     parquet_file : str, os.PathLike, file object or pyarrow.parquet.ParquetFile
-        A file object must be able to seek; its position moves.
+        A file object must be able to seek. Its position changes.
     predicate : str, SymPy relation, fluent expression or Node
-        Over the columns of the file, which count as the left input: ``x`` or ``l.x`` in text, ``ivjoin.left("x")``.
-        None is TRUE everywhere.
+        A predicate over the columns of the file, which count as the left input: ``x`` or ``l.x`` in text,
+        ``ivjoin.left("x")``. None is TRUE for every row.
     timezone : str
         The zone of calendar arithmetic and of timestamps without a zone.
     params : mapping of str to value, optional

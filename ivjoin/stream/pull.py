@@ -1,4 +1,4 @@
-"""The pull API: read two Arrow streams, return their join as one."""
+"""The pull API: read two inputs, and return their join as a stream."""
 
 from __future__ import annotations
 
@@ -72,15 +72,15 @@ def band_join(
     how : str, default "inner"
         inner, left, right, full, left_semi, left_anti, right_semi, right_anti, or one of Spark's aliases.
     left_order, right_order : str, expression, Order, or a list of these, optional
-        Promises about the order of arrival. Without an order on one side, no row of the other side can be evicted
-        before the end.
+        Promises about the order of arrival. If a side has no order, ivjoin cannot evict rows of the other side before
+        the end.
     pick : Pick, optional
         Which of the right rows that satisfy the whole condition each left row takes; see :class:`Pick`.
     params : mapping of str to value, optional
         The values of ``:name`` in the condition: ``params={"w": 5}`` for ``l.t <= r.t + :w``.
     columns : list of str, optional
-        Names of the output columns, in the order you want; all by default. ivjoin reads only the columns that these and
-        the join need.
+        Names of the output columns, in the order you want; all by default. ivjoin reads only these columns, and the
+        columns that the join needs.
     suffix : str, default "_right"
         Appended to the name of a right column that collides with a left one.
     on_late : {"raise", "drop", "join"} or function
@@ -91,7 +91,7 @@ def band_join(
         that has a zone requires this option.
     threads : int or "auto", default "auto"
         The number of threads that join slices of an ordered axis at the same time. Several threads need a side with an
-        order, declared or made by sorting, and a band on it with two ends. Otherwise one thread runs, and
+        order (declared or obtained by sorting), and a band on that order with two ends. Otherwise one thread runs, and
         :func:`ivjoin.explain` shows the reason.
 
         - Tables and files: the output has the same rows in the same order for any number of threads. Threads also read
@@ -117,23 +117,23 @@ def band_join(
     left_bounds, right_bounds : mapping of column to (least, greatest), optional
         Closed bounds that every row satisfies.
     batch_size : int, default 65536
-        Greatest number of rows of an output batch.
+        Maximum number of rows in an output batch.
     allow_cross : bool, default False
         Whether a join without ``on`` and ``condition`` may pair every left row with every right row.
     maintain_order : {"left", "right", "left_right", "right_left"}, optional
-        Emit the rows in the original order of this input, or of both for ``"left_right"``. Rows without a row of that
-        input are last. The join stores its output and emits the first row when both inputs have ended.
+        Emit the rows in the original order of this input, or of both inputs for ``"left_right"``. Unmatched rows of the
+        other input are last. The join stores its output and emits the first row when both inputs have ended.
     indicator : bool or str, default False
         Add a column ``_merge``, or one of this name: ``left_only``, ``right_only`` or ``both``.
     validate : {"1:1", "1:m", "m:1", "m:m"}, optional
         Raise CardinalityError if a row matches more than one: for ``"m:1"`` a left row, for ``"1:m"`` a right row.
     idle_timeout : str, number of seconds or timedelta, optional
-        For streams: how long the join waits for a silent input, such as ``"5s"``. A thread of its own reads each input.
-        Matches with rows in state are emitted; rows that wait for the silent input stay in state. Without this option,
-        the join waits for the input that is behind.
+        For streams: how long the join waits for a silent input, such as ``"5s"``. A separate thread reads each input.
+        After the timeout, the join emits matches with rows in state, and rows that wait for the silent input stay in
+        state. Without this option, the join waits for the input that is behind.
     idle : {"wait", "advance"}
-        With ``"advance"``, a silent input counts as having reached the position of the other one. Rows that only wait
-        for it are decided and leave the state. If it later gives rows below that position, they are late.
+        With ``"advance"``, a silent input counts as having reached the position of the other one. Rows that wait only
+        for that input are decided and leave the state. If rows below that position arrive later, they are late.
 
     Returns
     -------
@@ -153,7 +153,7 @@ def band_join(
     OrderError
         If a declared order or bound cannot be used.
     SchemaError, FileError
-        If an input is no table or stream, or its files cannot be read.
+        If an input is not a table or stream, or its files cannot be read.
     LateRowError
         While the output is read: if a row is late and ``on_late`` is "raise".
     EvaluationError

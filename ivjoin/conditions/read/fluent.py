@@ -1,8 +1,8 @@
 """Conditions as Python expressions: ``(left("ts") >= right("ts") - timedelta(seconds=10)) & (left("v") > 5)``.
 
-The names and types of an :class:`Expr` are resolved when the schemas are known. Operators mean what they mean in Spark
-SQL: ``/`` of whole numbers is a fraction, ``//`` truncates toward zero, ``%`` has the sign of the dividend, ``==`` of a
-null is null. ``&``, ``|`` and ``~`` are AND, OR and NOT.
+The names and types of an :class:`Expr` are resolved when the schemas are known. Operators follow Spark SQL. ``/`` of
+whole numbers is a fraction, ``//`` truncates toward zero, and ``%`` has the sign of the dividend. ``==`` with a null is
+null. ``&``, ``|`` and ``~`` are AND, OR and NOT.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ __all__ = ["Expr", "When", "column", "function", "left", "lit", "parts", "right"
 class Expr:
     """An expression over the columns of two inputs, built with Python operators.
 
-    Every SQL function that takes the expression first is a method: ``left("s").upper()`` is ``function("upper",
-    left("s"))``. The methods ``bit_and``, ``bit_or``, ``bit_xor`` and ``bit_not`` are SQL's ``& | ^ ~``.
+    Every SQL function is a method of its first argument: ``left("s").upper()`` is ``function("upper", left("s"))``. The
+    methods ``bit_and``, ``bit_or``, ``bit_xor`` and ``bit_not`` are SQL's ``& | ^ ~``.
     """
 
     __slots__ = ("_args", "_op", "_params")
@@ -166,7 +166,7 @@ class Expr:
         return _operator("between", self, low, high)
 
     def isin(self, *values: Any) -> Expr:
-        """Return whether the value is among ``values``, given one by one or as one list."""
+        """Return whether the value is one of ``values``, which are given one by one or as one list."""
         items = values[0] if len(values) == 1 and isinstance(values[0], (list, tuple, set, frozenset)) else values
         return _operator("in", self, *items)
 
@@ -247,7 +247,7 @@ def right(name: str) -> Expr:
 
 
 def column(name: str, of: str | None = None) -> Expr:
-    """Return a column that only one input has, or a key. ``of``: the alias of its input in a join of many."""
+    """Return a column that only one input has, or a key. ``of`` is the alias of its input in a join of many inputs."""
     return Expr("column", (), (None if of is None else _text("alias", of), _text("column", name)))
 
 
@@ -272,7 +272,7 @@ def _text(what: str, name: Any) -> str:
 
 
 def when(test: Any, value: Any) -> When:
-    """Return the first branch of a CASE."""
+    """Return an unfinished CASE with its first branch; ``otherwise`` completes it."""
     return When(((test, value),))
 
 

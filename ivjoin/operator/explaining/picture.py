@@ -1,4 +1,4 @@
-"""An explanation that can be drawn: a box for each operator with its possible values, and the stored rows."""
+"""An explanation as a picture: a box for each operator with its possible values, and the stored rows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Box:
 
 
 class Explanation(str):
-    """The text of an explanation. ``svg()`` and ``mermaid()`` return a drawing; a notebook shows it."""
+    """The text of an explanation. ``svg()`` and ``mermaid()`` return a picture, which a notebook shows."""
 
     boxes: tuple[Box, ...]
     state: tuple[str, ...]

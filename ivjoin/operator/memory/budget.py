@@ -32,13 +32,13 @@ _LEAST_OUTPUT = 64 << 10
 
 @dataclass(frozen=True, slots=True)
 class Spill:
-    """At the memory limit, write rows to files; the result stays exact.
+    """At the memory limit, write rows to files. The result is exact.
 
     Attributes
     ----------
     dir : path, optional
         Folder of the files; by default the system's folder for temporary files. The files have no names, and the system
-        deletes them when the process ends. The call that takes it raises OptionError if no file can be written there.
+        deletes them when the process ends. A join raises OptionError if it cannot write a file there.
 
     Examples
     --------
@@ -51,15 +51,15 @@ class Spill:
 
 @dataclass(frozen=True, slots=True)
 class Shed:
-    """At the memory limit, drop rows; the result is a subset. For inner and semi joins on one thread.
+    """At the memory limit, drop rows. The result is a subset. Only for inner and semi joins on one thread.
 
     Attributes
     ----------
     policy : {"prob", "life", "random"}
-        Which rows to drop first. "prob": those least likely to match. "life": those with the least product of that
-        probability and their remaining time in the state. "random": any.
+        Which rows to drop first. "prob": the rows that are least likely to match. "life": the rows with the least
+        product of that probability and their remaining time in the state. "random": any rows.
     shared : bool
-        Whether both sides share the memory. If False, each has half.
+        Whether both sides share the memory. If False, each side has half.
 
     Raises
     ------

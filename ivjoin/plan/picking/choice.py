@@ -1,4 +1,4 @@
-"""``ivjoin.Pick``: which of its matches a left row takes."""
+"""``ivjoin.Pick``: the choice of the matches that a left row takes."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ __all__ = ["Pick", "check_pick"]
 
 @dataclass(frozen=True)
 class Pick:
-    """Which of the right rows that satisfy the whole condition a left row takes.
+    """Choose which of the right rows that satisfy the whole condition a left row takes.
 
     Parameters
     ----------
     by : str, expression, or list of these
-        How matches are ordered: by expressions over both sides, such as ``"abs(l.x - r.x)"``, or right columns. Later
-        ones break ties. Nulls sort last, whether the first or the last rows are taken.
+        How matches are ordered: by expressions over both sides, such as ``"abs(l.x - r.x)"``, or by right columns.
+        Later entries break ties. Nulls sort last, both with ``keep="first"`` and with ``keep="last"``.
     keep : {"first", "last"}
-        Whether the rows with the least or with the greatest values are taken.
+        Whether to take the rows with the least or with the greatest values.
     k : int, default 1
-        The number of rows for each left row, at most.
+        The maximum number of rows for each left row.
     ties : {"any", "all"}
-        Whether rows that tie with the last one taken are left out, or taken as well.
+        Whether to also take the rows that tie with the last one taken (``"all"``), or not (``"any"``).
 
     Raises
     ------
@@ -64,7 +64,7 @@ class Pick:
 
 
 def check_pick(given: object, alias: str | None = None) -> Pick:
-    """Return a ``pick`` as it is, or raise OptionError; ``alias`` names the input that it takes rows of."""
+    """Return a ``pick`` unchanged, or raise OptionError. ``alias`` names the input whose rows it takes."""
     if isinstance(given, Pick):
         return given
     of = "" if alias is None else f" of {alias!r}"

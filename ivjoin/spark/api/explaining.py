@@ -51,19 +51,20 @@ def explain(
 ) -> str:
     """Return the plan of ``left.band_join(right, ...)`` as text, without running the join.
 
-    It reads static frames once for a sample if ``band_join`` does so.
+    Static frames are read once for a sample if ``band_join`` would do so.
 
     Parameters
     ----------
     left, right, on, condition, how, left_order, right_order, pick, params, suffix, on_late, timezone, buckets, \
     backend, name, routing, memory_limit, when_full, options
-        As for :func:`ivjoin.spark.band_join`; ``backend``, ``name`` and ``allow_unbounded`` change nothing. Pass a
-        joined stream alone as ``left`` to see its plan, and how :func:`ivjoin.spark.write_stream` would write it.
+        As for :func:`ivjoin.spark.band_join`; ``backend``, ``name`` and ``allow_unbounded`` have no effect. To see the
+        plan of a joined stream, and how :func:`ivjoin.spark.write_stream` would write it, pass only that stream as
+        ``left``.
 
     Raises
     ------
     IvjoinError
-        As ``band_join``; or if ``left`` is the only argument and not a joined stream.
+        As for ``band_join``, or if ``left`` is the only argument and is not a joined stream.
 
     Examples
     --------

@@ -68,27 +68,28 @@ def band_join(
     name: str | Observation | None = None, routing: Routing = "auto", memory_limit: int | str | None = None,
     when_full: WhenFull = "raise", **options: Unpack[SparkJoinOptions],
 ) -> DataFrame:
-    """Join two DataFrames on keys and a band condition; store only the rows that can still match.
+    """Join two DataFrames on keys and a band condition, and store only the rows that can still match.
 
     Parameters
     ----------
     left, right : DataFrame
         Streaming or static; classic or Connect. A stream is joined with a static frame in each micro-batch, without
-        state; ``how`` must then not emit rows of the static frame alone.
+        state. In this case, ``how`` must not emit unmatched rows of the static frame.
     on : str, list of str, or list of (str, str), optional
         Key columns. Without a key, rows are spread along the band.
     condition : str or Column, optional
-        SQL text in which ``l.`` and ``r.``, or the DataFrames' aliases, name the sides, or a Column over both. In an
-        inner join, Spark filters the joined rows by conjuncts that the operator cannot evaluate. Other join types
-        refuse such conjuncts.
+        SQL text or a Column over both frames. In text, ``l.`` and ``r.``, or the DataFrames' aliases, name the sides.
+        In an inner join, Spark filters the joined rows by conjuncts that the operator cannot evaluate. Other join types
+        do not support such conjuncts.
     how : str, default "inner"
         inner, left, right, full, left_semi, left_anti, right_semi, right_anti, or Spark's aliases.
     left_order, right_order : str, Order, or a list of these, optional
-        Order in which rows of a stream arrive, up to a slack. Static frames need none. A ``withWatermark`` counts as an
-        order, with its delay as the slack, except after a union or a join of streams. The output of another
-        ``band_join`` has its own order, where that is known; see ``docs/guides/spark-order-and-watermarks.md``.
+        Order in which rows of a stream arrive, up to a slack. Static frames need no order. A ``withWatermark`` counts
+        as an order, with its delay as the slack, except after a union or a join of streams. The output of another
+        ``band_join`` has its own order, if ivjoin can derive it; see ``docs/guides/spark-order-and-watermarks.md``.
     pick : Pick, optional
-        Which of the matching right rows each left row takes; see :class:`ivjoin.Pick`. Rows are divided by keys alone.
+        Which of the matching right rows each left row takes; see :class:`ivjoin.Pick`. Rows are divided only by their
+        keys.
     params : mapping of str to value, optional
         The values of ``:name`` in the condition.
     suffix : str, default "_right"
@@ -96,43 +97,45 @@ def band_join(
     on_late : {"raise", "drop", "join", "keep"}
         What to do with a late row of a stream: end the query with LateRowError, drop and count it, or join it with the
         rows that are still stored. "keep" emits it without a partner, and adds the column ``late_reason``, which is
-        NULL in joined rows. A query that "raise" has ended continues from its checkpoint with "drop" or "keep".
+        NULL in joined rows. After "raise" has ended a query, it can continue from its checkpoint with "drop" or "keep".
     timezone : str, optional
-        The session's by default.
+        By default, the time zone of the session.
     buckets : int, optional
         For streams, the number of groups into which the state is divided. By default it is
-        ``spark.sql.shuffle.partitions``, up to 512; Spark's default of 200 counts as 16. A checkpoint retains the
+        ``spark.sql.shuffle.partitions``, up to 512. For Spark's default of 200, it is 16. A checkpoint retains the
         number. For static frames, the number of tasks.
     backend : {"applyInPandasWithState", "transformWithState"}
         For streaming frames.
     name : str or Observation, optional
-        Name of this join's counts, see :func:`ivjoin.spark.metrics`. Two joins of one query need different names, or
-        none. Joins of static frames are counted only if you pass a ``pyspark.sql.Observation``.
+        Name for the counts of this join; see :func:`ivjoin.spark.metrics`. Two joins of one query need different names,
+        or no names. Joins of static frames are counted only if you pass a ``pyspark.sql.Observation``.
     routing : {"auto", "hash", "slices", "grid"}
         How heavy keys, and joins without a key or with computed keys, are spread over the tasks; see
-        ``ivjoin.routing``. For static frames, all but "hash" read the inputs once for a sample during this call, unless
-        both are small and have keys. For streams without a key, "auto" and "slices" cut the axis into slices.
+        ``ivjoin.routing``. For static frames, all values except "hash" read the inputs once for a sample during this
+        call, unless both inputs are small and have keys. For streams without a key, "auto" and "slices" cut the axis
+        into slices.
     memory_limit : int or str, optional
         Limit for an operator in a Python worker, in bytes or as text such as "512MB". It applies to a task of static
         frames, or to a bucket of streams and the rows that it stores between micro-batches.
     when_full : {"raise", "spill"}
-        What to do when the state exceeds the limit. "raise" raises MemoryLimitError, which ends the query. "spill",
-        for static frames only, writes rows to files; the result stays exact.
+        What to do when the state exceeds the limit. "raise" raises MemoryLimitError, which ends the query. "spill", for
+        static frames only, writes rows to files, and the result is exact.
 
     Other Parameters
     ----------------
     left_bounds, right_bounds : mapping of column to (least, greatest), optional
     batch_size : int, default 65536
-        Greatest number of rows that the operator emits at once.
+        Maximum number of rows in an output batch of the operator.
     hot_keys : list of keys, optional
-        For streams: keys whose rows are cut into slices, too. With several key columns, each key is a tuple. A
-        checkpoint retains its hot keys. For static frames, the sample finds them.
+        For streams: keys whose rows are also cut into slices. With several key columns, each key is a tuple. A
+        checkpoint retains its hot keys. For static frames, the sample finds hot keys.
     routing_dir : str or path, optional
-        For streams: a folder for this join and checkpoint alone, mounted in all workers, or on HDFS, S3, Google Cloud
-        or Azure. It stores plans that spread keys soon after they become heavy; see ``docs/guides/routing.md``.
+        For streams: a folder for plans that spread keys soon after they become heavy; see ``docs/guides/routing.md``.
+        Use the folder for only one join and one checkpoint. It must be mounted in all workers, or be on HDFS, S3,
+        Google Cloud or Azure.
     allow_unbounded : bool, default False
-        For streams, whether to allow an outer or anti join if nothing decides that a row has no partner. Such rows
-        stay in the state and are never emitted.
+        For streams, whether to allow an outer or anti join in which ivjoin cannot decide that a row has no match. Such
+        rows stay in the state and are never emitted.
 
     Returns
     -------
@@ -143,7 +146,7 @@ def band_join(
     OrderError
         If unmatched rows of a stream would never be emitted, and ``allow_unbounded`` is False.
     IvjoinError
-        Or another subclass, before the query starts. Its message names the given value, the expected one and a fix.
+        Or another subclass, before the query starts. The message states the given value, the expected value and a fix.
 
     Warns
     -----

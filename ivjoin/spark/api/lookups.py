@@ -40,19 +40,19 @@ def asof_join(
     batch_size: int = 65536, on_late: LateOrKept = "raise", timezone: str | None = None, buckets: int | None = None,
     backend: Backend = "applyInPandasWithState", name: str | Observation | None = None,
 ) -> DataFrame:
-    """Join each left row with the last right row before it, the first one after it, or the nearest one.
+    """Match each left row with the last right row before it, the first right row after it, or the nearest one.
 
-    In streams, a left row is emitted as soon as no later right row can be a better match. The right stream therefore
-    needs a watermark or a declared order.
+    In a join of streams, ivjoin emits a left row as soon as no later right row can be a better match. The right stream
+    therefore needs a watermark or a declared order.
 
     Parameters
     ----------
     left, right : DataFrame
         Streaming or static; classic or Connect. A static left frame needs a static right one.
     on : str or (str, str)
-        The column to compare, or the left and the right one.
+        The column to compare, or the left and the right column.
     by : str, list of str, or list of (str, str), optional
-        Key columns, equal in both rows.
+        Key columns, which must be equal in both rows.
     direction, tolerance, how, suffix, allow_exact_matches, ties
         As for :func:`ivjoin.asof_join`.
     left_order, right_order, batch_size, on_late, timezone, buckets, backend, name
@@ -66,7 +66,7 @@ def asof_join(
     Raises
     ------
     OrderError
-        If both frames are streams, and the right one has neither a watermark nor an order.
+        If both frames are streams, and the right stream has neither a watermark nor an order.
     IvjoinError
         Or another subclass, before the query starts.
 
@@ -110,7 +110,7 @@ def window_join(
     timezone: str | None = None, buckets: int | None = None, backend: Backend = "applyInPandasWithState",
     name: str | Observation | None = None, params: Params | None = None, memory_limit: int | str | None = None,
 ) -> DataFrame:
-    """Give each left row aggregates of the right rows that match it.
+    """Aggregate the right rows that match each left row.
 
     Parameters
     ----------
@@ -120,7 +120,8 @@ def window_join(
         As for :func:`ivjoin.window_join`. The functions are count, count_if, sum, mean, min, max, first, last,
         bool_and and bool_or.
     how : {"left", "inner"}
-        What happens to left rows with an empty window: count 0 and null for other functions, or no output row.
+        What happens to left rows with an empty window. "left": they have count 0, and null for other functions.
+        "inner": they are dropped.
     on, condition, left_order, right_order, left_bounds, right_bounds, batch_size, on_late, timezone, buckets, \
     backend, name, params, memory_limit
         As for :func:`ivjoin.spark.band_join`.

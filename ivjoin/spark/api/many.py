@@ -59,29 +59,30 @@ def multi_join(
     orders : mapping of alias to str, Order, or a list of these, optional
         For streams, the order in which rows arrive. A watermark counts as an order, with its delay as the slack.
     scheme : {"auto", "hash", "random", "hybrid"}
-        How rows are spread (:func:`ivjoin.routing.hypercube`). By default the scheme with the least load.
+        How rows are spread (:func:`ivjoin.routing.hypercube`). The default is the scheme with the least load.
     skewed : iterable of str, optional
         Columns in which most rows have one of a few values: ``"alias.column"``, or the column's name alone for all
         inputs.
     bounds : mapping of alias to mapping of column to (least, greatest), optional
     batch_size : int, default 65536
-        Greatest number of rows that an operator emits at once.
+        Maximum number of rows in an output batch of an operator.
     on_late : {"raise", "drop", "join"}
         For streams, what to do with a row that violates its input's order or bounds. A row of a static frame that
         violates its bounds always raises LateRowError, unless a null or a filter on its own input excludes it from
         every result.
     timezone : str, optional
-        The session's by default.
+        By default, the time zone of the session.
     allow_cross : bool, default False
         Whether to join inputs that the condition does not connect.
     workers : int, optional
-        Greatest number of cells; by default ``spark.sql.shuffle.partitions``, for streams 16. If static inputs
-        are small and ``scheme`` is "auto", the default is one cell, in a task that reads all inputs. A checkpoint
-        retains its grid.
+        Maximum number of cells; by default ``spark.sql.shuffle.partitions`` for static frames, and 16 for streams. If
+        static inputs are small and ``scheme`` is "auto", the default is one cell, in a task that reads all inputs. A
+        checkpoint retains its grid.
     params : mapping of str to value, optional
         The values of ``:name`` in the condition.
     columns : list of str, optional
-        Output columns, by their names ``alias_name`` and in this order; all by default. A checkpoint retains them.
+        Names of the output columns, as ``alias_name``, in the order you want; all by default. A checkpoint retains
+        them.
 
     Returns
     -------
@@ -91,7 +92,7 @@ def multi_join(
     Raises
     ------
     IvjoinError
-        A subclass, before the query starts. Its message names the given value, the expected one and a fix.
+        A subclass, before the query starts. The message states the given value, the expected value and a fix.
 
     Warns
     -----

@@ -1,10 +1,10 @@
 """Find the joined stream that a DataFrame comes from, so that a sink can take its rows before Spark opens them.
 
-``select`` of columns, ``drop``, renames and ``alias`` after a join only choose its columns, their order and their
+``select`` of columns, ``drop``, renames and ``alias`` after a join only select its columns, their order and their
 names. Spark must run everything else on rows: a filter, a computed column, another join.
 
 Operators after the join evict rows by the order of joined rows. ``docs/internals/spark.md`` derives the slacks. The
-columns of a preserved side carry no order, because unmatched rows may be emitted when they arrive.
+columns of a preserved side have no order, because unmatched rows may be emitted when they arrive.
 """
 
 from __future__ import annotations
@@ -173,7 +173,8 @@ def _span(node: Node, ticks: int) -> timedelta:
 
 
 def carried_slacks(frame: Any) -> dict[int, Slack]:
-    """Return :func:`output_slacks` of a DataFrame derived from a joined stream; empty if its rows were mixed."""
+    """Return :func:`output_slacks` of a DataFrame derived from a joined stream; empty if later steps changed the
+    order."""
     origin = origin_of(frame)
     if origin is None or not origin.in_order:
         return {}
@@ -190,7 +191,7 @@ def with_output_watermark(joined: DataFrame, column: str) -> DataFrame:
     Parameters
     ----------
     joined : DataFrame
-        The output of ``band_join`` of streams, or columns selected or rows filtered from it.
+        The output of ``band_join`` of streams, possibly with columns selected or rows filtered.
     column : str
         A timestamp that is an ordered column of one side. A band must bound it on both ends by an ordered column of the
         other side.
@@ -200,7 +201,7 @@ def with_output_watermark(joined: DataFrame, column: str) -> DataFrame:
     ColumnError
         If the column does not exist.
     OrderError
-        If the column's order is not known; the message says what is missing.
+        If the column's order is not known. The message states what is missing.
 
     Examples
     --------

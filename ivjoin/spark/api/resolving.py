@@ -175,7 +175,7 @@ def _bounds(given: Any, names: list[str], settings: Settings) -> Any:
 
 
 def spelt(name: Any, names: list[str], case_sensitive: bool) -> Any:
-    """Return the name of a column as its schema spells it, and any other text as it is."""
+    """Return the name of a column as its schema spells it, and any other text unchanged."""
     if case_sensitive or not isinstance(name, str) or name in names:
         return name
     alike = [n for n in names if n.lower() == name.lower()]

@@ -1,4 +1,4 @@
-"""Convert schemas between Spark and Arrow, and refuse inputs and options that Spark cannot follow."""
+"""Convert schemas between Spark and Arrow, and refuse inputs and options that are not supported on Spark."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def spark_type(t: pa.DataType) -> DataType:
 
 
 def spelled_alike(left: list[str], right: list[str]) -> list[str]:
-    """Return the right names, spelled as the left name that differs only in case."""
+    """Return the right names. A name that differs only in case from a left name has the spelling of the left name."""
     known = {n.lower(): n for n in left}
     return [known.get(n.lower(), n) for n in right]
 
@@ -128,7 +128,8 @@ _STATES = {"FlatMapGroupsInPandasWithState": "another band_join", "Aggregate": "
 
 
 def refuse_second_state(frame: Any, side: str) -> None:
-    """Refuse a stream with a stateful operator of Spark before the join. Over Connect, Spark does so at the start."""
+    """Refuse a stream with a stateful operator of Spark before the join. Over Connect, Spark refuses it at the
+    start."""
     if is_connect(frame):
         return
     for plan in walk(analyzed(frame)):
@@ -142,7 +143,7 @@ def refuse_second_state(frame: Any, side: str) -> None:
 
 
 def refuse_undecided(spec: JoinSpec) -> None:
-    """Raise OrderError if the join emits unmatched rows of a side, and no later row decides which ones these are."""
+    """Raise OrderError if the join emits unmatched rows of a side, but later rows never decide which rows these are."""
     plan = plan_of(spec)
     for s in (0, 1):
         why = why_never_decided(plan, s) if plan.how.owes(s) else None
@@ -158,7 +159,8 @@ def refuse_undecided(spec: JoinSpec) -> None:
 def worker_budget(
     spec: JoinSpec, memory_limit: int | str | None, when_full: WhenFull, streaming: bool
 ) -> Budget | None:
-    """Return the memory budget of an operator in a worker; None for no limit. Refuse what Spark cannot follow."""
+    """Return the memory budget of an operator in a worker; None for no limit. Refuse options that Spark does not
+    support."""
     if when_full == "shed" or isinstance(when_full, Shed):
         raise UnsupportedError(
             "when_full is 'shed'; expected 'raise', or 'spill' of static frames: on Spark no rows are dropped"

@@ -1,7 +1,7 @@
 """Write Columns of classic PySpark as SQL text, from the tree that Spark stores before it analyses a Column.
 
-An expression id binds a reference such as ``left.ts`` to one attribute of one DataFrame. So two columns called ``ts``
-cannot be confused. The Column's own SQL text does not distinguish them.
+An expression id binds a reference such as ``left.ts`` to one attribute of one DataFrame. Two columns called ``ts``
+therefore cannot be confused. The Column's own SQL text does not distinguish them.
 """
 
 from __future__ import annotations

@@ -41,10 +41,10 @@ def aliases_of(left: Any, right: Any) -> dict[str, str]:
 def condition_of(
     condition: Any, left: Any, right: Any, scope: expr.Scope, timezone: str, how: str, quoted_names: bool = False
 ) -> tuple[Node | None, tuple[str, ...]]:
-    """Return the node of a condition in any form, and the SQL text of conjuncts that are left to Spark.
+    """Return the node of a condition in any form, and the SQL text of conjuncts that Spark evaluates.
 
-    Only an inner join leaves any: its rows can be filtered afterwards. With ``quoted_names``, double quotes in SQL text
-    enclose names, not strings.
+    Only an inner join has such conjuncts, because its rows can be filtered afterwards. With ``quoted_names``, double
+    quotes in SQL text enclose names, not strings.
     """
     if isinstance(condition, (list, tuple)):
         raise ConditionError(

@@ -1,4 +1,4 @@
-"""Write Columns of Spark Connect as SQL text, from the client's own tree. Nothing of Connect is imported."""
+"""Write Columns of Spark Connect as SQL text, from the client's own tree. This module does not import Connect."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TRANSPARENT = frozenset({"WithWatermark", "Filter", "Hint", "Sort", "Limit", "D
 
 
 def aliases(frame: Any) -> list[str]:
-    """Return the alias that a frame was given last, through operations that keep it."""
+    """Return the last alias of a frame, through operations that preserve it."""
     plan = frame._plan
     while plan is not None:
         kind = type(plan).__name__

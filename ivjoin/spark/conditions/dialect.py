@@ -1,8 +1,8 @@
 """Follow or report the differences between a session's SQL and conditions.
 
-Quotes are followed: if ``"a"`` is a name in the session's SQL, text is passed on with backquotes. Arithmetic is not:
-conditions follow ANSI. A session without it turns errors into NULLs and wrapped numbers, which no interval can
-enclose. The caller is therefore warned if a condition can raise an error.
+Quotes follow the session. If ``"a"`` is a name in the session's SQL, text is passed on with backquotes. Arithmetic
+always follows ANSI mode. A session without ANSI mode turns errors into NULLs and wrapped numbers, which no interval can
+enclose. Therefore a warning is raised if a condition can raise an error.
 """
 
 from __future__ import annotations

@@ -5,8 +5,9 @@
     l.ts BETWEEN r.ts - INTERVAL 5 SECONDS AND r.ts  AND  levenshtein(l.name, r.name) < 3
     \\_____________ the operator: joins, evicts ____/       \\_ Spark: filters the pairs _/
 
-An inner join contains the pairs for which every conjunct is TRUE, so the conjuncts may be evaluated in two places. Any
-other join type has to know whether the *whole* condition was TRUE for a row, and cannot be split.
+An inner join contains the pairs for which every conjunct is TRUE, so the conjuncts may be evaluated in two places. For
+any other join type, the operator must know whether the *whole* condition was TRUE for a row, so the condition cannot be
+split.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _QUALIFIERS = {"l": 0, "left": 0, "r": 1, "right": 1}
 def conjuncts(text: str) -> list[str]:
     """Return SQL text split at its outermost ANDs, without parentheses around all of it.
 
-    If the split is in doubt, the text stays whole. Fewer rows are then evicted, and the result is the same.
+    If it is not certain where to split, the text is not split. Fewer rows are then evicted, and the result is the same.
     """
     text = text.strip()
     inner = _without_parentheses(text)

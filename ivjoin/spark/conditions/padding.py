@@ -82,7 +82,7 @@ def _to(node: Node, width: int) -> Node:
 
 
 def refuse_pairs(on: Sequence[tuple[str, str]], widths: Widths) -> None:
-    """Refuse pairs of CHAR columns of two widths in ``on``: the merged key would have one of them."""
+    """Refuse pairs of CHAR columns with different widths in ``on``, because the merged key would have one width."""
     for a, b in on:
         left, right = widths.get((SIDES[0], a)), widths.get((SIDES[1], b))
         if left and right and left != right:

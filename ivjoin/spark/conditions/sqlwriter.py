@@ -1,4 +1,4 @@
-"""Write the pieces of a Column as SQL text that ivjoin's own reader of SQL takes."""
+"""Write the pieces of a Column as SQL text that ivjoin's SQL reader accepts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def quoted_name(name: str) -> str:
 
 
 def column_of(sides: Sequence[str], name: str) -> str:
-    """Return a column as SQL, given the sides to which its DataFrame belongs; refuse all but one side."""
+    """Return a column as SQL, given the sides to which its DataFrame belongs. Refuse it unless this is one side."""
     if len(sides) == 1:
         return f"{sides[0][0]}.{quoted_name(name)}"
     if not sides:

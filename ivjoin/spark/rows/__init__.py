@@ -1,1 +1,1 @@
-"""Rows as Spark passes them to Python: packed, dealt to cells, sampled and sorted."""
+"""Pack rows for Spark, assign them to cells, sample them and sort them."""

@@ -26,7 +26,7 @@ _KINDS = {"bool": "BOOLEAN", "string": "STRING", "binary": "BINARY", "date": "DA
 
 
 def place(index: int) -> str:
-    """Return the internal name of a side's column. Names of users may contain any character, and may collide."""
+    """Return the internal name of a side's column. Users' column names may contain any character, and may collide."""
     return f"c{index}"
 
 
@@ -63,7 +63,7 @@ def hashable(schema: Any) -> list[int]:
 def as_spark_sql(node: Node, names: Sequence[str]) -> str | None:
     """Return a column, or a column cast to a wider type, as Spark SQL over :func:`place` names; None for anything else.
 
-    Spark and ivjoin certainly evaluate these forms alike. A shuffle may use no others.
+    Spark and ivjoin evaluate these forms in the same way. A shuffle must not use other forms.
     """
     if node.op == "column":
         return f"`{place(list(names).index(node.params[1]))}`"
@@ -121,7 +121,8 @@ def hash_sql(keys: Sequence[tuple[str, str]], side: int) -> str:
 
 
 def in_order(plan: JoinPlan, side: int, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Sort the batch along the primary axis, ascending. The index of a side has this order; Spark promises no order."""
+    """Sort the batch along the primary axis, ascending. The index of a side needs this order, and Spark promises no
+    order."""
     axes = plan.sides[side].axes
     if not axes:
         return batch

@@ -1,4 +1,4 @@
-"""Emit late rows of a stream: the columns of their side, and why they are late."""
+"""Emit late rows of a stream, with the columns of their side and the reason why they are late."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ REASON = "late_reason"
 
 
 def check_keeps(spec: JoinSpec) -> None:
-    """Refuse a join whose output with ``on_late="keep"`` has no place for the late rows of both sides."""
+    """Refuse a join with ``on_late="keep"`` whose output cannot represent the late rows of both sides."""
     how = join_type(spec.how)
     what = (
         "window_join" if spec.aggregates else f"how={spec.how!r}" if how.name not in ("inner", "left", "right", "full")
@@ -59,12 +59,12 @@ def joined_schema(spec: JoinSpec) -> pa.Schema:
 
 
 def kept_late(spec: JoinSpec) -> LateRows | None:
-    """Return what collects late rows for the output; None if they are not part of it."""
+    """Return the object that collects late rows for the output; None if they are not part of it."""
     return LateRows(spec, True) if spec.on_late == KEEP else None
 
 
 class LateRows:
-    """The late rows of the turns of one task. With ``joined``, they are part of the joined rows."""
+    """The late rows of one task's turns. With ``joined``, they are part of the joined rows."""
 
     def __init__(self, spec: JoinSpec, joined: bool) -> None:
         self.joined = joined
@@ -96,7 +96,7 @@ class LateRows:
         return [batch for batch in found if batch.num_rows]
 
     def after(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield joined rows with the column of the reason, then the late rows."""
+        """Yield joined rows with the column ``late_reason``, then the late rows."""
         schema = late_schema(self._spec)
         for batch in batches:
             none = pa.nulls(batch.num_rows, pa.string())

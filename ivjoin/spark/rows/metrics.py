@@ -36,7 +36,7 @@ _unnamed = itertools.count(1)
 
 
 def observed_name(name: str | None) -> str:
-    """Return the name of a join's observed counts. Without ``name``, it is another one each time, as Spark requires."""
+    """Return the name of a join's observed counts. Without ``name``, each call returns a new one, as Spark requires."""
     return f"{_PREFIX}#{next(_unnamed)}" if name is None else f"{_PREFIX}-{name}"
 
 
@@ -44,8 +44,8 @@ def observed(played: Any, name: Any, counts: Sequence[str] = COUNTS, by_bucket: 
     """Return the packed rows, and observe the sums of their counts, or the greatest values of peaks.
 
     ``name`` is the name of the observed metrics, or a ``pyspark.sql.Observation``. With ``by_bucket``, the texts with
-    ``COUNTS`` and the bucket's number are collected, and :func:`metrics` adds them up. Spark itself only sums what
-    ``_NAMED`` names: each task generates the code of these aggregates again in each micro-batch.
+    ``COUNTS`` and the bucket's number are collected, and :func:`metrics` adds them up. Spark itself sums only the
+    counts in ``_NAMED``, because each task generates the code of these aggregates again in each micro-batch.
     """
     field, rows = F.col(COUNTS_COLUMN), F.col(ROWS_COLUMN)
     values = {
@@ -67,14 +67,14 @@ def metrics(
     Parameters
     ----------
     query : StreamingQuery, StreamingQueryProgress or Observation
-        Classic or Connect. Spark stores the progress of the last 100 micro-batches of a streaming query. A progress is
-        what listeners receive for one micro-batch. If you passed an ``Observation`` to a static join as ``name``, this
+        Classic or Connect. Spark stores the progress of the last 100 micro-batches of a streaming query. Listeners
+        receive a progress for each micro-batch. If you passed an ``Observation`` to a static join as ``name``, this
         call waits until the first action on the result has ended.
 
     Returns
     -------
     list of dict
-        For a streaming query one entry for each micro-batch and join, oldest first; for a static join one entry.
+        For a streaming query, one entry for each micro-batch and join, oldest first. For a static join, one entry.
 
     Raises
     ------
@@ -88,18 +88,19 @@ def metrics(
     - ``batch``, and ``join``: ``ivjoin-`` and the join's name, or ``ivjoin``, ``ivjoin#2`` and so on.
     - ``left_rows_in``, ``right_rows_in``, ``rows_out``, ``left_rows_retired``, ``right_rows_retired`` and
       ``late_rows`` of the micro-batch.
-    - ``state_rows``, ``state_bytes`` (memory) and ``bytes_written`` (state that Spark received) at its end.
+    - ``state_rows``, ``state_bytes`` (memory) and ``bytes_written`` (state that Spark received) at the end of the
+      micro-batch.
     - ``restored``: buckets whose operator was restored from state. ``caught_up``: buckets whose operator replayed
       some turns of other workers.
     - ``read_us``, ``join_us`` and ``write_us``: microseconds of reading the state, joining, and writing rows and state.
-    - ``production_delay_us``: microseconds from the arrival of the later row of a pair in a map task to its output, on
-      average. ``peak_production_delay_us`` is an upper bound for all rows. Both are zero without output.
-    - ``buckets``: for each bucket that took part its number as ``bucket``, ``left_rows_in``, ``right_rows_in``,
+    - ``production_delay_us``: average microseconds from the arrival of a pair's later row in a map task to the output
+      of the pair. ``peak_production_delay_us`` is an upper bound for all rows. Both are zero without output.
+    - ``buckets``: for each bucket that was called, its number as ``bucket``, ``left_rows_in``, ``right_rows_in``,
       ``rows_out``, ``state_rows`` and both delays. The list is empty if there are more than 1,024 buckets.
 
-    The entry of a static join has the first six counts, summed over the tasks, and ``peak_state_rows`` and
-    ``peak_state_bytes``, the greatest of any task. For :func:`multi_join` of streams, the entry has ``alias_rows_in``
-    and ``alias_rows_retired`` for each input. A row is counted in each cell that received it.
+    The entry of a static join has the first six counts, summed over the tasks, and the greatest ``peak_state_rows`` and
+    ``peak_state_bytes`` of any task. For :func:`multi_join` of streams, the entry has ``alias_rows_in`` and
+    ``alias_rows_retired`` for each input. A row is counted in each cell that received it.
 
     Examples
     --------

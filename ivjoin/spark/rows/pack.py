@@ -1,4 +1,4 @@
-"""Run the first stage of a streaming join: each map task packs its rows into one row per bucket and sends ticks.
+"""Run the first stage of a streaming join: each map task packs its rows into one row for each bucket, and sends ticks.
 
 ::
 
@@ -10,7 +10,7 @@
 
 Rows enter Python once, as Arrow, so all types are preserved. Spark then shuffles and groups a small number of large
 rows. A tick is a row with a value in ``seen``: the greatest values of the orders in the rows of the task, and when the
-rows arrived. Each task with rows sends a tick to every bucket, because a bucket without rows needs these values, too.
+rows arrived. Each task with rows sends a tick to every bucket, because a bucket without rows also needs these values.
 """
 
 from __future__ import annotations
@@ -177,9 +177,9 @@ def _packed(
 
 
 def hashed_matches(filters: Sequence[Node], keys: Sequence[Node], count: int) -> Way | None:
-    """Return what sends rows to buckets by their hash, except rows without a match; None if nothing excludes a row.
+    """Return a function that sends rows to buckets by their hash, except rows that cannot match; None if all rows can.
 
-    A filter that is not TRUE excludes a row, and so does a NULL in a key column. Errors are left to the join.
+    A filter that is not TRUE excludes a row, and so does a NULL in a key column. The join handles errors.
     """
     columns = [key.params[1] for key in keys if key.op == "column"]
     if not filters and not columns:
@@ -209,7 +209,8 @@ def _rows(rows: list[_Packed]) -> pa.RecordBatch:
 def parts(
     batches: Iterator[pa.RecordBatch], schemas: Sequence[pa.Schema], least_bytes: int | None = None
 ) -> Iterator[list[pa.Table]]:
-    """Yield the rows of each side as tables, of as many labels as have ``least_bytes`` bytes, 64 MiB by default."""
+    """Yield the rows of each side as tables. A table has the rows of enough labels for ``least_bytes`` bytes, 64 MiB by
+    default."""
     least = _PART_BYTES if least_bytes is None else least_bytes
     pieces: list[list[pa.RecordBatch]] = [[] for _ in schemas]
     size, last = 0, None

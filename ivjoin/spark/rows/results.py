@@ -1,4 +1,5 @@
-"""Return joined rows from a stateful function: it packs them, Spark adds up the counts, a last map stage opens them.
+"""Return joined rows from a stateful function, which packs them. Spark adds up the counts, and a last map stage opens
+them.
 
 ::
 
@@ -45,7 +46,7 @@ DELAYS = ("delay_us", "peak_delay_us")
 
 @dataclass(slots=True)
 class Arrived:
-    """Arrival times of rows, in microseconds of the clock: their number, the first, and the sum."""
+    """Arrival times of rows, in microseconds: their number, the first one, and the sum."""
 
     rows: int = 0
     first: int = 0
@@ -118,9 +119,10 @@ _MOST_FLUSH_BYTES = 1 << 30
 class Results:
     """Make frames of ``RESULT_SCHEMA`` for the buckets that one worker runs.
 
-    PySpark passes results on when it has gathered more rows than ``most_rows``, over all groups of a task. Packed rows
-    seldom reach that number. So after ``flush_bytes`` bytes of packed rows, this class adds enough rows of nulls. That
-    is 64 MiB by default, and up to 1 GiB for a large ``most_rows``. If it is not positive, PySpark has no limit.
+    PySpark passes results on when it has collected more rows than ``most_rows``, over all groups of a task. Packed rows
+    seldom reach that number. Therefore this class adds enough rows of nulls after ``flush_bytes`` bytes of packed rows.
+    That is 64 MiB by default, and up to 1 GiB for a large ``most_rows``. If ``most_rows`` is not positive, PySpark has
+    no limit.
     """
 
     def __init__(self, most_rows: int, flush_bytes: int | None = None, late: LateRows | None = None) -> None:
@@ -178,7 +180,7 @@ def opener(schema: pa.Schema) -> MapStage:
 
 @contextmanager
 def limit_explained(how: str) -> Iterator[None]:
-    """Replace the fixes in a MemoryLimitError by those that a user of Spark has."""
+    """Replace the fixes in a MemoryLimitError by the fixes that a user of Spark has."""
     try:
         yield
     except MemoryLimitError as e:

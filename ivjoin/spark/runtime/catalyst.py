@@ -32,10 +32,10 @@ def ids(attributes: Any) -> tuple[int, ...]:
 
 
 def computed(project: Any) -> dict[int, Any]:
-    """Return what a projection computes, by the id of the output."""
+    """Return the expressions of a projection, by the id of the output."""
     return {e.exprId().id(): e.child() if kind_of(e) == "Alias" else e for e in each(project.projectList())}
 
 
 def reference(expression: Any) -> int | None:
-    """Return the id of the attribute that an expression is; None if it is anything else."""
+    """Return the id if an expression is an attribute, else None."""
     return int(expression.exprId().id()) if kind_of(expression) == "AttributeReference" else None

@@ -1,6 +1,6 @@
 """Fork Spark's Python workers from a process that has already loaded the modules of a join.
 
-By default, each worker imports pyarrow, pandas and the join, which takes nearly a second of CPU time. With the setting
+By default, each worker imports pyarrow, pandas and the join, which takes almost a second of CPU time. With the setting
 ``spark.python.daemon.module`` of :func:`ivjoin.spark.session`, this daemon imports them once, and the workers share the
 memory. The modules start no thread that a forked worker would miss.
 """

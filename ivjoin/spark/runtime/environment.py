@@ -130,9 +130,10 @@ def session(
       Hadoop's native library is missing.
     - Arrow batches to Python are limited by ``spark.sql.execution.arrow.maxRecordsPerBatch`` alone, because counting
       bytes is slow. For rows of 100 kB and more, set ``spark.sql.execution.arrow.maxBytesPerBatch`` to "64MB".
-    - A local session has 16 shuffle partitions instead of 200: each is a task of every micro-batch.
-    - Arrow's own checks of each value are off (``ARROW_ENABLE_UNSAFE_MEMORY_ACCESS``,
-      ``ARROW_ENABLE_NULL_CHECK_FOR_GET`` in the environment).
+    - A local session has 16 shuffle partitions instead of 200, because every micro-batch has one task for each
+      partition.
+    - Arrow's checks of each value are off (``ARROW_ENABLE_UNSAFE_MEMORY_ACCESS``, ``ARROW_ENABLE_NULL_CHECK_FOR_GET``
+      in the environment).
 
     Parameters
     ----------

@@ -1,12 +1,12 @@
-"""Read a user's ``withWatermark`` as a declared order, where rows still arrive in the order that it promises.
+"""Read a user's ``withWatermark`` as a declared order, if rows still arrive in the order that it promises.
 
-Spark stores a watermark's delay in the column's metadata, and copies it where the order is lost:
+Spark stores a watermark's delay in the column's metadata, and also copies it in cases where the order is lost:
 
-- A union has the delay of its first input for the rows of all.
-- A join of two streams emits rows again, as late as their partners arrive.
+- A union has the delay of its first input for the rows of all inputs.
+- A join of two streams emits rows again when their partners arrive, which can be late.
 - ``window_time`` is the end of a window, which rounds times up.
 
-So the delay is read as an order only if rows still arrive as ``withWatermark`` received them.
+Therefore the delay is read as an order only if rows still arrive as ``withWatermark`` received them.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def with_watermarks(
 def watermarks_of(
     frame: Any, side: str, column_at: Callable[[int], Node], declared: Sequence[Order]
 ) -> tuple[dict[Node, timedelta], list[Node], list[WatermarkWarning]]:
-    """Return the delays of a frame's columns, and the columns whose delay is no order, with warnings about them."""
+    """Return the delays of a frame's columns, and the columns whose delay is not an order, with warnings about them."""
     delay: dict[Node, timedelta] = {}
     no_order, notes = [], []
     for i, f in enumerate(frame.schema):
@@ -150,11 +150,11 @@ def _in_order_on_connect(frame: Any) -> bool:
 
 
 def slack_of_window(frame: Any, index: int, delay: timedelta) -> timedelta | None:
-    """Return how far the end of a window is below the greatest one of earlier micro-batches, at most.
+    """Return how far the end of a window can be below the greatest end of earlier micro-batches.
 
-    A window ends after each of its times, and at most its length later. So the end of a later window is above
-    ``greatest end - length - delay``. Groups of windows are emitted in the order of their ends. None if the plan does
-    not show it: over Connect, after a join or union, or for a window of varying length.
+    A window ends after each of its times, and at most its length later. Therefore the end of a later window is above
+    ``greatest end - length - delay``. Groups of windows are emitted in the order of their ends. Return None if the plan
+    does not show the length: over Connect, after a join or union, or for a window of varying length.
     """
     if is_connect(frame):
         return None

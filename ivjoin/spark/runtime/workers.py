@@ -1,7 +1,8 @@
 """Compile kernels before the query needs them.
 
 A worker would take about ten seconds to compile the kernels of an installation. Therefore the driver starts a process
-that compiles them while it plans the query. The workers on its machine read the kernels from disk, or wait for them.
+that compiles them while the driver plans the query. The workers on its machine read the kernels from disk, or wait for
+them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Check the arguments of ``write_stream``, and derive the form of its files from them."""
+"""Check the arguments of ``write_stream``, and derive the layout of its files from them."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def trigger_of(given: str | timedelta | Mapping[str, str | bool] | None) -> dict
 
 
 def late_layout(path: str | os.PathLike[str], layout: Layout, origin: Origin | None) -> Layout:
-    """Return the form of the files for late rows. Refuse it if the sink does not receive late rows."""
+    """Return the layout of the files for late rows. Raise an error if the sink does not receive late rows."""
     if origin is None or origin.detour is not None:
         where = "no join" if origin is None else origin.detour
         raise UnsupportedError(

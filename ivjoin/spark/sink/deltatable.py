@@ -1,8 +1,8 @@
 """Commit each micro-batch to a Delta table under the query's id, as an application transaction of Delta.
 
-Workers write Parquet files into the table's folder, which readers do not see until the log names them. The commit
-contains the query's id and the micro-batch next to its files. If a micro-batch finds its own commit in the log, it
-drops its files.
+Workers write Parquet files into the table's folder. Readers do not see these files until the log names them. The commit
+contains the query's id, the micro-batch and its files. If a micro-batch finds its own commit in the log, it drops its
+files.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class DeltaFolder:
         return {"_layout": self._layout, "_table": None}
 
     def check(self) -> None:
-        """Create the table if it does not exist; refuse one with other columns or partitions."""
+        """Create the table if it does not exist. Refuse a table with other columns or partitions."""
         from deltalake import DeltaTable
         from deltalake.exceptions import DeltaError
 

@@ -1,7 +1,7 @@
-"""Write the sink's files: their format, columns and partitions, and the settings that a user has for them.
+"""Write the sink's files, with their format, columns and partitions, and with the user's settings.
 
 Spark sends a :class:`Layout` to the workers with the join's function. Therefore this module imports only Arrow and
-light modules until it writes rows.
+small modules until it writes rows.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _LONGEST_TEXT = 64
 def delta_stats(footer: Any) -> str:
     """Return ``numRecords``, ``nullCount``, ``minValues`` and ``maxValues`` of a file as JSON, from its Parquet footer.
 
-    Integers, dates, times and short text get bounds, if the footer has statistics for all of their values. Floats get
-    no bounds, because the bounds in a footer leave out NaN. Spark treats NaN as the greatest value, so a query would
-    skip files that contain it.
+    Integers, dates, times and short text have bounds, if the footer has statistics for all of their values. Floats have
+    no bounds, because the bounds in a footer omit NaN. Spark treats NaN as the greatest value, so a query would skip
+    files that contain it.
     """
     nulls: dict[str, int] = {}
     least: dict[str, Any] = {}
@@ -95,7 +95,7 @@ class WrittenFile:
 
 @dataclass(frozen=True)
 class Layout:
-    """The form that all files of a sink share."""
+    """The layout that all files of a sink share."""
 
     folder: str  # for readers
     staging: str  # for workers
@@ -111,7 +111,7 @@ class Layout:
 
     @property
     def logged(self) -> bool:
-        """Return whether a micro-batch may be several files, which a log then publishes together."""
+        """Return whether a micro-batch may have several files, which a log then publishes together."""
         return self.format != "delta" and bool(self.partition_by or self.file_rows)
 
     @property

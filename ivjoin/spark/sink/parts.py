@@ -1,4 +1,4 @@
-"""Pass the output of a micro-batch's turns to the sink: files that they wrote, or the rows themselves if they are few.
+"""Pass the output of a micro-batch's turns to the sink: the files that they wrote, or the rows if there are few.
 
 ::
 
@@ -6,7 +6,7 @@
     bucket 1   operator --> _staging/<query>/6-9f3a...  (Parquet)
                         --> JSON: that file, its rows and bytes                many: the worker has written them
 
-Spark only moves one line for each turn, or at most ``inline_bytes`` bytes of rows.
+Spark moves only one line for each turn, or at most ``inline_bytes`` bytes of rows.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Part:
 
 
 def written(layout: Layout, batches: Iterator[pa.RecordBatch], stem: str) -> Part | None:
-    """Write all rows of a turn into files, or pack them if they are few. Return None if the turn has no rows."""
+    """Write all rows of a turn into files, or pack them if there are few. Return None if the turn has no rows."""
     held: list[pa.RecordBatch] = []
     size = 0
     for rows in batches:
@@ -80,7 +80,7 @@ def _stream(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> bytes:
 class WrittenResults(Results):
     """Results that a stateful function writes itself. It returns packed :class:`Part` instead of rows.
 
-    ``late_layout`` is the form of the files for late rows, if they have files of their own.
+    ``late_layout`` is the layout of the files for late rows, if these have separate files.
     """
 
     def __init__(self, layout: Layout, late: LateRows | None = None, late_layout: Layout | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Publish a micro-batch in a folder of Parquet or Arrow files: all of its rows become visible at once, and only once.
+"""Publish a micro-batch in a folder of Parquet or Arrow files, so that all of its rows become visible together, once.
 
 ::
 
@@ -9,7 +9,7 @@
     out/day=2024-01-02/part-00000012-<query>-1.parquet      renamed one after the other, and made one by the log
     out/_spark_metadata/12                                  that Spark's own file sink writes, and its readers follow
 
-A name contains the query and the micro-batch. A micro-batch that runs again finds its published files by these names.
+The name of a file contains the query and the micro-batch. A repeated micro-batch finds its published files by name.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ class Folder:
         self._first = True
 
     def check(self) -> None:
-        """Create the folder if necessary. Refuse one whose existing files no reader would see with the new ones."""
+        """Create the folder if necessary. Refuse a folder if readers would not see its existing files with the new
+        ones."""
         folder = Path(self._layout.folder)
         if folder.exists() and not folder.is_dir():
             raise IvjoinError(f"path is {str(folder)!r}, which is a file; expected a folder, or a new one's name")

@@ -52,44 +52,45 @@ def write_stream(
 ) -> StreamingQuery:
     """Start a query that writes a joined stream to files, each row exactly once.
 
-    The workers that join write Arrow batches to the files directly. You may select, drop or rename columns after the
-    join. With a filter or a computed column after it, or of another stream, the rows pass through Spark first;
+    The workers that join write Arrow batches directly to the files. You may select, drop or rename columns after the
+    join. If a filter or a computed column follows the join, or for another stream, the rows go through Spark first.
     ``ivjoin.spark.explain(joined)`` shows this.
 
     Parameters
     ----------
     joined : DataFrame
-        Streaming; the output of ``band_join``, or derived from it.
+        A stream: the output of ``band_join``, or a frame that is derived from it.
     path : str or path
-        A folder that driver and workers share: local, or mounted at the same place. It is created if it does not
-        exist.
+        A folder that the driver and the workers share: local, or mounted under the same path. It is created if it does
+        not exist.
     checkpoint_location : str or path, optional
-        The session's ``spark.sql.streaming.checkpointLocation`` by default.
+        By default, the session's ``spark.sql.streaming.checkpointLocation``.
     format : {"parquet", "delta", "ipc"}
-        Parquet files, a Delta table (package deltalake), Arrow IPC files.
+        Parquet files, a Delta table (needs the package deltalake), or Arrow IPC files.
     partition_by : str or sequence of str, optional
         Columns that become folders, ``day=2024-01-01/``: integers, text, bools, dates and decimals.
     trigger : str, timedelta or mapping, optional
         ``"availableNow"``, an interval such as ``"10 seconds"``, a timedelta, or an argument of
-        ``DataStreamWriter.trigger`` such as ``{"processingTime": "10 seconds"}``. As soon as possible by default.
+        ``DataStreamWriter.trigger`` such as ``{"processingTime": "10 seconds"}``. By default, a micro-batch starts as
+        soon as possible.
     query_name : str, optional
     compression : str, optional
-        For Parquet and Delta "snappy" (the default), "zstd", "lz4", "gzip", "brotli" or "none". For Arrow "none" (the
+        For Parquet and Delta: "snappy" (the default), "zstd", "lz4", "gzip", "brotli" or "none". For Arrow: "none" (the
         default), "lz4" or "zstd".
     row_group_size : int, default 131072
         Rows in a Parquet row group or Arrow batch.
     file_rows : int, optional
-        Greatest number of rows in a file. By default a micro-batch is one file, or one for each folder and worker.
+        Maximum number of rows in a file. By default, a micro-batch has one file, or one for each folder and worker.
     statistics : bool, str or sequence of str, default True
-        Whether Parquet files contain least and greatest values, or the columns for which they do.
+        Whether Parquet files contain least and greatest values; or the names of the columns with such values.
     late_path : str or path, optional
-        Another folder, for the late rows of both streams, each exactly once and in the same format. They do not stop
-        the query, whatever ``on_late`` is. Their files have the columns of both inputs and ``late_reason``.
+        Another folder, for the late rows of both streams, each exactly once and in the same format. Late rows then do
+        not stop the query, with any ``on_late``. Their files have the columns of both inputs and ``late_reason``.
 
     Returns
     -------
     pyspark.sql.streaming.StreamingQuery
-        Spark's own; :func:`ivjoin.spark.metrics` returns the counts of the join.
+        Spark's query. :func:`ivjoin.spark.metrics` returns the counts of the join.
 
     Raises
     ------

@@ -34,7 +34,7 @@ _FILES = 64  # the most files that one task may read, one after the other
 def sound_bytes(frame: Any) -> float | None:
     """Return an estimate from the sizes of files or local rows; None if an operator could return many more rows.
 
-    Also None over Connect, and if the optimizer raises an error, which the query then reports.
+    Return None also over Connect, and if the optimizer raises an error. The query then reports the error.
     """
     if is_connect(frame):
         return None
@@ -64,8 +64,8 @@ Sampled = tuple[pa.RecordBatch, int]
 def samples(frames: Sequence[Any], spec: JoinSpec) -> list[Sampled]:
     """Return samples of both frames, with the schemas of :func:`looked_schema`.
 
-    Spark reads the columns that the join compares, and no others: random numbers stand for the hashes of the rows. The
-    rows have the least of all draws, so the greatest of theirs gives the number of rows of the frame.
+    Spark reads only the columns that the join compares. Random numbers replace the hashes of the rows. The sample has
+    the rows with the least numbers, so the greatest of these numbers gives the number of rows of the frame.
     """
     out: list[Sampled] = []
     for side, frame in enumerate(frames):

@@ -1,4 +1,4 @@
-"""The identity of a join: what must stay the same if a query continues from its checkpoint, and what may change."""
+"""The identity of a join: which arguments must not change if a query continues from its checkpoint, and which may."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _FORM = "condition form"
 def identity(spec: JoinSpec) -> dict[str, Any]:
     """Return the identity of a join in words, by the name of the argument.
 
-    What may change is under the name ``FREE``: turned bands and keys, the order of conjuncts and columns, ``suffix``,
-    ``on_late``, ``batch_size``, and slacks, which may grow.
+    The arguments that may change are under the name ``FREE``: reversed bands and keys, the order of conjuncts and
+    columns, ``suffix``, ``on_late``, ``batch_size``, and slacks, which may grow.
     """
     free: dict[str, Any] = {
         "condition": "none" if spec.condition is None else str(spec.condition), "suffix": spec.suffix,

@@ -1,9 +1,9 @@
 """Decide from a sample of both sides how the rows of a join of static frames are spread over its tasks.
 
-Light keys are hashed; if no key is heavy, all keys are. A routing plan (``ivjoin.routing``) divides heavy keys, joins
-without a key and joins with computed keys. It consists of slices of the band's axis, or of grids. The map stage sends
-each row to its cells. A task joins the cells of its label, with the cell as one more key, and drops the joined rows
-that it does not own.
+Light keys are hashed. If no key is heavy, all keys are hashed. A routing plan (``ivjoin.routing``) divides heavy keys,
+joins without a key and joins with computed keys. It consists of slices of the band's axis, or of grids. The map stage
+sends each row to its cells. A task joins the cells of its label, with the cell as an additional key, and drops the
+joined rows that it does not own.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Spread:
 def spread_of(
     left: Any, right: Any, spec: JoinSpec, settings: Settings, buckets: int | None, routing: str
 ) -> Spread:
-    """Decide from a sample of each frame, with the columns that the join compares. Frames small enough are not read."""
+    """Decide from a sample of each frame, with the columns that the join compares. Small frames are not read."""
     tasks = checked_count(buckets, settings.partitions)
     plan = plan_of(spec)
     keys = key_sql(plan)
@@ -122,7 +122,7 @@ def why_undivided(plan: JoinPlan) -> str:
 
 
 def router(spec: JoinSpec, spread: Spread) -> Route:
-    """Return what makes the ``Way`` of a side in a map task, for a spread with a plan."""
+    """Return a function that makes the ``Way`` of a side in a map task, for a spread with a plan."""
     from ivjoin.routing.encoding import plan_to_json
 
     assert spread.plan is not None

@@ -1,17 +1,18 @@
 """Join static DataFrames, or a stream with a table.
 
-Of two static frames, a task receives packed rows of both sides, and joins them as ivjoin joins tables: it sorts them
-along the band and joins slices. So Spark moves few large rows, and neither sorts nor shuffles the rows themselves::
+In a join of two static frames, a task receives packed rows of both sides, and joins them as ivjoin joins tables: it
+sorts them along the band and joins slices. Spark therefore moves a few large rows, and does not sort or shuffle single
+rows::
 
     left  -- hash of the keys -- pack (mapInArrow) --+
                                                      +-- union -- repartition(label) -- mapInArrow(join)
     right -- hash of the keys -- pack (mapInArrow) --+
 
-Rows that cannot match by their own columns are dropped before the shuffle, unless the join emits or routes them.
-A task joins the rows of a few labels at a time, so these labels bound its memory. If keys alone do not divide the rows
-well, the map stage routes each row to cells (``spreading``). Small frames are not shuffled: one task joins them.
+Rows that cannot match by their own columns are dropped before the shuffle, unless the join emits or routes them. A task
+joins the rows of a few labels at a time, so these labels limit its memory. If keys alone do not divide the rows well,
+the map stage routes each row to cells (``spreading``). Small frames are not shuffled, and one task joins them.
 
-Of a stream and a static frame, each micro-batch meets all rows of the table, so no row has to wait::
+In a join of a stream and a static frame, each micro-batch is joined with all rows of the table, so no row has to wait::
 
     stream -- bucket of the keys --+
                                    +-- cogroup -- applyInArrow(join)       no state, in each micro-batch

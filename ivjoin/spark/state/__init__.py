@@ -1,1 +1,1 @@
-"""The state of a streaming query, per bucket or cell."""
+"""The state of a streaming query, for each bucket or cell."""

@@ -1,8 +1,8 @@
 """Run one bucket's turn in a micro-batch: unpack its input, run the operator, count. Any backend may store the state.
 
 A turn first probes and inserts all rows. Then both frontiers advance to the values in the ticks, and the rows that this
-decides are emitted. A row is late if it is below the frontier that earlier micro-batches left. So the result depends
-neither on the order of rows nor on the order of tasks within a micro-batch.
+decides are emitted. A row is late if it is below the frontier after the earlier micro-batches. The result therefore
+does not depend on the order of rows or tasks within a micro-batch.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ def new_operator(spec: JoinSpec, budget: Budget | None = None) -> SymmetricHashJ
 def run_spec(spec: JoinSpec) -> JoinSpec:
     """Return the join that the operator of a bucket runs.
 
-    Under ``on_late="raise"`` it drops late rows, too, and :func:`play` raises the error. So a query that stopped at a
-    late row can continue from its checkpoint with ``on_late="drop"``.
+    With ``on_late="raise"``, the operator also drops late rows, and :func:`play` raises the error. A query that stopped
+    at a late row can therefore continue from its checkpoint with ``on_late="drop"``.
     """
     return spec.with_late("drop") if spec.on_late in ("raise", KEEP) else spec
 
@@ -175,7 +175,8 @@ def taken(key: tuple[str, int]) -> tuple[str, SymmetricHashJoin] | None:
 
 
 def keep(key: tuple[str, int], token: str, op: SymmetricHashJoin) -> None:
-    """Cache an operator in case this worker runs the bucket's next turn. The limit of one operator applies to all."""
+    """Cache an operator in case this worker runs the bucket's next turn. All cached operators share one operator's
+    limit."""
     _kept[key] = (token, op)
     size = sum(o.metrics.state_bytes for _, o in _kept.values())
     most = _MOST_KEPT_BYTES if op.account.limit is None else min(_MOST_KEPT_BYTES, op.account.limit)

@@ -1,4 +1,5 @@
-"""Join many streaming frames: rows are packed for the cells of a hypercube, each a ``MultiJoin`` with state.
+"""Join many streaming frames. Rows are packed for the cells of a hypercube, and each cell is a ``MultiJoin`` with
+state.
 
 ::
 
@@ -52,7 +53,7 @@ def streamed_in_cells(frames: Mapping[str, Any], spec: MultiSpec, plan: Hypercub
 
 
 def counts_of(aliases: Sequence[str]) -> list[str]:
-    """Return the names of a turn's counts, in the order of its text; times are in microseconds."""
+    """Return the names of a turn's counts, in the order of its text. Times are in microseconds."""
     return [
         *(f"{a}_rows_in" for a in aliases), *(f"{a}_rows_retired" for a in aliases), "rows_out", "late_rows",
         "state_rows", "state_bytes", "bytes_written", "restored", *DELAYS, "read_us", "join_us", "write_us",

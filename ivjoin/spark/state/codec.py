@@ -64,7 +64,7 @@ def new_token() -> str:
 
 
 def read_state(stored: tuple[int, str, str, bytes], meta: str) -> BucketState:
-    """Return the state from a checkpoint; raise SnapshotError if the format differs, or another join wrote it."""
+    """Return the state from a checkpoint. Raise SnapshotError if the format differs, or if another join wrote it."""
     version, was, token, payload = stored
     if version != FORMAT:
         raise SnapshotError(

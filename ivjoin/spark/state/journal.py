@@ -1,9 +1,9 @@
 """Join a bucket's input of one micro-batch. Its state is a base and a log: a snapshot, and the turns since then.
 
-A turn depends only on the state and its input. So replaying the log rebuilds the operator, and a micro-batch only has
-to add its input to the log. A new base replaces the log when more bytes were written to it than a base takes. Each
-segment carries the token of the state that it led to, so a worker whose operator is some turns old replays only what
-it missed.
+A turn depends only on the state and its input. Replaying the log therefore rebuilds the operator, and a micro-batch
+only has to add its input to the log. When the log has more bytes than a base, a new base replaces it. Each segment
+contains the token of the state after it. A worker with an older operator therefore replays only the turns that it
+missed.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Log:
 
 
 class StateBackend(Protocol):
-    """The state of one bucket in one turn, wherever Spark stores it."""
+    """The state of one bucket in one turn, for any storage of Spark."""
 
     before: str  # token of the state before the turn; empty if the bucket has no state yet
     after: str
@@ -80,7 +80,7 @@ class StateBackend(Protocol):
         """Return the log before this turn."""
 
     def written(self, base: bytes | None) -> int:
-        """Write the state after the turn, with this base if it is a new one. Return the bytes passed to Spark."""
+        """Write the state after the turn, with this base if it is new. Return the number of bytes passed to Spark."""
 
 
 def segment_of(came: Arrivals, room: int) -> bytes | None:
@@ -144,7 +144,7 @@ def _arrivals_of(spec: JoinSpec, turn: bytes) -> Arrivals:
 
 
 class BucketJoin:
-    """The join of a bucket. A backend derives from it and stores the state."""
+    """The join of a bucket. A backend is a subclass that stores the state."""
 
     def __init__(
         self, spec: JoinSpec, buckets: int | None, results: Results, spread: StreamSpread = UNSPREAD,
@@ -157,7 +157,7 @@ class BucketJoin:
 
     @cached_property
     def meta(self) -> str:
-        """The identity of the join, which its state carries; known in a task."""
+        """The identity of the join, which is part of its state; known in a task."""
         return meta_text(self._identity, len(self._labels))
 
     @cached_property
@@ -193,8 +193,8 @@ class BucketJoin:
 def moved(snapshot: bytes, spec: JoinSpec) -> bytes:
     """Return the snapshot of an operator as a snapshot of another join, with the same rows and frontiers.
 
-    An order with a greater slack accepts later rows from now on. Rows that could match these may be gone already. So
-    what the order has promised before becomes a watermark: a row below it is still late.
+    An order with a greater slack accepts later rows from now on. Rows that could match these may have been evicted.
+    Therefore the earlier promise of the order becomes a watermark, and a row below it is still late.
     """
     header, parts = unsealed(snapshot, MAGIC, VERSION)
     old, new = plan_of(JoinSpec.from_json(header["plan"])), plan_of(spec)

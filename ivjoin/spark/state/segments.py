@@ -6,7 +6,7 @@
     base      the operator's snapshot                          rewritten when the log outgrows it
     log       one segment per micro-batch: rows and ticks      appended to, cleared with each new base
 
-Base and log are compressed; ``journal`` describes both. A worker with the operator in memory only reads the head.
+Base and log are compressed, and ``journal`` describes both. A worker with the operator in memory reads only the head.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@
 
 The join sets no Spark timeout and no Spark watermark: rows and ticks advance the frontiers.
 
-On this backend a group has one state, which is written whole or not at all. A call only sees the state of its own
-group. A bucket therefore has two groups in the same state partition. Spark calls them one after the other in one task::
+On this backend, a group has one state, which is always written as a whole. A call sees only the state of its own group.
+A bucket therefore has two groups in the same state partition. Spark calls them one after the other in one task::
 
     label, null     log     receives rows and ticks; stores the turns since the base; written in each micro-batch
     label, second   base    joins what the log's call left in memory; written when the log outgrows it
@@ -187,9 +187,9 @@ def streaming_join(
     packed: Any, spec: JoinSpec, buckets: int | None, name: str, segmented: bool, results: Results | None = None,
     spread: StreamSpread = UNSPREAD, budget: Budget | None = None,
 ) -> Any:
-    """Join the frame of :func:`packed_sides`; return packed rows, with counts observed under ``name``.
+    """Join the frame of :func:`packed_sides`, and return packed rows. Counts are observed under ``name``.
 
-    ``segmented`` chooses the backend of ``segments``, on which one query may have several such joins.
+    ``segmented`` selects the backend of ``segments``, which allows several such joins in one query.
     """
     if results is None:  # transformWithState passes every frame on at once
         results = Results(0 if segmented else arrow_batch_rows(packed.sparkSession), late=kept_late(spec))

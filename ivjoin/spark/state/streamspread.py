@@ -1,8 +1,8 @@
 """Spread the rows of a join of streams over its buckets by more than a hash of their keys.
 
 A plan (``replanning``) cuts joins without a key, and keys that the caller declares as hot, into slices along the band.
-With ``routing_dir``, plans follow the stream; without it, the first plan never changes. Inside a bucket, the slice is
-one more key of the join. The rows of all other keys share a separate slice.
+With ``routing_dir``, plans follow the stream. Without it, the first plan never changes. Inside a bucket, the slice is
+an additional key of the join. The rows of all other keys share a separate slice.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class StreamSpread:
         return None if self.plans is None or self.plans.folder is None else self.plans
 
     def used(self, spec: JoinSpec, buckets: int) -> int:
-        """Return how many of the buckets receive rows: one, if nothing divides the rows."""
+        """Return how many of the buckets receive rows; one if the rows cannot be divided."""
         return buckets if self.plans or key_sql(plan_of(spec)) else 1
 
     @property

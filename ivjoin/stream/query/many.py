@@ -1,4 +1,4 @@
-"""``ivjoin.multi_join``: inner joins of many inputs in one step, and other joins of them step by step."""
+"""``ivjoin.multi_join``: join many inputs, inner joins in one step and other join types step by step."""
 
 from __future__ import annotations
 
@@ -57,30 +57,30 @@ def multi_join(
     """Join two to eight tables or streams in one step, and store only the rows that can still match.
 
     The join is an inner join, unless ``hows``, ``pick`` or ``aggregate`` is given. With these, each input joins the
-    result of the inputs before it, in the order given, as in SQL: a conjunct belongs to the ON of the last input that
-    it reads. A conjunct over the first input alone is a WHERE.
+    result of the inputs before it, in the order given, as in SQL. A conjunct belongs to the ON clause of the last input
+    that it reads. A conjunct over the first input alone belongs to the WHERE clause.
 
     Parameters
     ----------
     inputs : mapping of alias to table, frame, files or stream
         Any input that :func:`band_join` takes. One table may have several aliases.
     condition : str, SymPy relation or ivjoin expression
-        Columns are ``alias.name``. An order of one input can bound another one through a third.
+        The condition; columns are ``alias.name``. An order of one input can bound another input through a third one.
     hows : mapping of alias to str, optional
         How an input after the first one joins: "inner" (the default), "left", "right", "full", "left_semi" or
-        "left_anti". ``hows={"cart": "left"}`` keeps rows without a match in ``cart``.
+        "left_anti". ``hows={"cart": "left"}`` also emits rows without a match in ``cart``.
     pick : mapping of alias to Pick, optional
-        Which of its matches each joined row takes of an input: see :class:`Pick`, with columns as ``alias.name``.
+        Which matches from an input each joined row takes: see :class:`Pick`, with columns as ``alias.name``.
     aggregate : mapping of str to str, optional
-        Replaces the columns of the last input by aggregates of its rows, as in :func:`window_join`, with columns as
-        ``alias.name``. Rows without a match are emitted as well, unless ``hows`` is "inner".
+        Aggregates that replace the columns of the last input, as in :func:`window_join`, with columns as
+        ``alias.name``. Rows without a match are also emitted, unless ``hows`` is "inner".
     orders : mapping of alias to str, expression, Order, or a list of these, optional
-        Promises about the order of arrival. An input with an end and no order is sorted by the column that bands
+        Promises about the order of arrival. ivjoin sorts an input with an end and no order by the column that bands
         connect with the orders of the other inputs.
     bounds : mapping of alias to mapping of column to (least, greatest), optional
         Closed bounds that every row satisfies.
     batch_size : int, default 65536
-        Greatest number of rows of an output batch.
+        Maximum number of rows in an output batch.
     views : "auto", "none", "all" or a list of groups of aliases, default "auto"
         Which intermediate results of an inner join are stored. ``"auto"`` decides by estimated sizes.
     on_late : {"raise", "drop", "join"} or function
@@ -90,17 +90,18 @@ def multi_join(
         Zone of calendar days and of timestamps without a zone; UTC by default. Comparing one of these with a timestamp
         that has a zone requires this option.
     allow_cross : bool, default False
-        Whether every row of an input may be paired with every row of another if the condition does not connect them.
+        Whether every row of an input may be paired with every row of another input if the condition does not connect
+        them.
     sort : {"auto", "never"}
-        Whether to sort inputs that have an end and no order. ``"never"`` reads them in the order given.
+        Whether to sort inputs that have an end and no order. ``"never"`` reads them in their given order.
     columns : list of str, optional
-        Names of the output columns, as ``alias_name``, in the order you want; all by default. ivjoin reads only the
-        columns that it needs for them.
+        Names of the output columns, as ``alias_name``, in the order you want; all by default. ivjoin reads only these
+        columns, and the columns that the join needs.
     threads : int or "auto", default "auto"
         Threads that join tables in memory. The rows and their order are the same for any number. Streams, files, and
         joins with ``memory_limit`` or ``sort="never"`` use one thread.
     memory_limit, when_full
-        As for :class:`MultiJoin`. The limit does not count tables that are read or sorted as a whole.
+        As for :class:`MultiJoin`. The limit does not include tables that are read or sorted as a whole.
     params : mapping of str to value, optional
         The values of ``:name`` in the condition: ``params={"w": 5}`` for ``l.t <= r.t + :w``.
 

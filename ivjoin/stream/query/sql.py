@@ -33,18 +33,19 @@ def sql(
     on_late: OnLate = "raise", timezone: str | None = None, threads: int | Literal["auto"] = "auto",
     sort: Sort = "auto", memory_limit: int | str | None = None, when_full: WhenFull = "raise", **tables: ArrowStream,
 ) -> JoinStream:
-    """Join tables, files or streams by a SQL query in Spark's dialect.
+    """Join tables, files or streams with an SQL query in Spark's dialect.
 
     The query is ``SELECT columns FROM table JOIN table ON condition WHERE condition``. Joins are INNER, LEFT, RIGHT,
-    FULL, SEMI, ANTI, CROSS, NATURAL and ASOF, with ON or USING. Several inner joins run as one :func:`multi_join`, each
-    other join as a :func:`band_join` or :func:`asof_join` of the result before it. The select list has columns,
-    expressions with aliases, ``*``, ``l.*`` and ``* EXCEPT (...)``. Names of tables and columns do not depend on case.
+    FULL, SEMI, ANTI, CROSS, NATURAL and ASOF, with ON or USING. Several inner joins run as one :func:`multi_join`. Each
+    other join runs as a :func:`band_join` or :func:`asof_join` of the result before it. The select list can contain
+    columns, expressions with aliases, ``*``, ``l.*`` and ``* EXCEPT (...)``. Names of tables and columns are not
+    case-sensitive.
 
     Parameters
     ----------
     query : str
-        A name in FROM or JOIN is a keyword of this call, else a variable of the caller. A text in quotes is a path, a
-        pattern or a folder: ``FROM 'clicks/*.parquet' c``.
+        A name in FROM or JOIN is a keyword argument of this call, or else a variable of the caller. Text in quotes is a
+        path, a pattern or a folder: ``FROM 'clicks/*.parquet' c``.
     params : mapping of str to value, optional
         The values of ``:name`` in the query.
     inputs : mapping of str to input, optional
@@ -52,14 +53,15 @@ def sql(
     orders, bounds : mapping of alias to orders, or to bounds, optional
         As for :func:`multi_join`.
     batch_size, on_late, timezone, threads, sort, memory_limit, when_full
-        As for :func:`band_join`; ``memory_limit`` is for each join of the query.
+        As for :func:`band_join`. ``memory_limit`` applies to each join of the query.
     **tables : table, frame, files or stream
         The inputs by name.
 
     Returns
     -------
     JoinStream
-        A repeated column name gets ``_1``, ``_2``. Expressions without an alias are named by their text.
+        A repeated column name gets the suffix ``_1``, ``_2`` and so on. The name of an expression without an alias is
+        its text.
 
     Raises
     ------

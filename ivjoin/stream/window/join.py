@@ -1,4 +1,4 @@
-"""``ivjoin.window_join``: each left row with aggregates of the right rows that match it."""
+"""``ivjoin.window_join``: aggregate the right rows that match each left row."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def window_join(
     sort: Sort = "auto", columns: Sequence[str] | None = None, memory_limit: int | str | None = None,
     when_full: WhenFull = "raise", params: Params | None = None, **options: Unpack[WindowOptions],
 ) -> JoinStream:
-    """Give each left row aggregates of the right rows that match it.
+    """Aggregate the right rows that match each left row.
 
     Parameters
     ----------
@@ -54,26 +54,28 @@ def window_join(
     on : str, list of str, or list of (str, str), optional
         Key columns.
     condition : str, SymPy relation or ivjoin expression, optional
-        Which right rows belong to the window of a left row, such as ``"r.ts BETWEEN l.ts - 10 AND l.ts"``. Without it
-        and ``on``, all of them.
+        Which right rows belong to the window of a left row, such as ``"r.ts BETWEEN l.ts - 10 AND l.ts"``. Without a
+        condition and ``on``, all right rows belong to it.
     aggregate : mapping of str to str
-        SQL text for each output column: an expression over aggregate functions of right columns, such as ``{"vwap":
-        "sum(r.price * r.qty) / sum(r.qty)", "n": "count(*)"}``. Left columns may stand outside of the functions. A pair
-        ``("price", "mean")`` is accepted, and ``("price", "quantile", 0.9)``.
+        SQL text for each output column: an expression over aggregate functions of right columns, such as
+        ``{"vwap": "sum(r.price * r.qty) / sum(r.qty)", "n": "count(*)"}``. Left columns can appear outside the
+        functions. In place of the text, you can pass a tuple such as ``("price", "mean")`` or
+        ``("price", "quantile", 0.9)``.
 
         Functions: count, count_if, count_distinct or ``count(DISTINCT x)``, sum, mean or avg, min, max, first, last,
         any_value, bool_and, bool_or, stddev, stddev_pop, variance, var_pop, median, quantile, array_agg. Each takes
-        ``FILTER (WHERE ...)``. ``first``, ``last`` and ``array_agg`` include nulls, and follow the order of the right
-        side that is declared first, else the band. ``quantile`` and ``median`` are linear between two values.
+        ``FILTER (WHERE ...)``. ``first``, ``last`` and ``array_agg`` include nulls, and follow the first declared order
+        of the right side, or else the band. ``quantile`` and ``median`` are linear between two values.
     how : {"left", "inner"}
-        What happens to left rows with an empty window: count 0 and null for other functions, or no output row.
+        What happens to left rows with an empty window. "left": they have count 0, and null for other functions.
+        "inner": they are dropped.
     include_previous : bool, default False
-        Whether the last right row before the window counts as the first row of it, as in kdb+'s ``wj``. The condition
-        is then keys and one window with a lower end.
+        Whether the last right row before the window counts as its first row, as in kdb+'s ``wj``. The condition must
+        then consist of keys and one window with a lower end.
     left_order, right_order, on_late, timezone, threads, sort
         As for :func:`ivjoin.band_join`.
     columns : list of str, optional
-        The columns of the output, by their names and in their order; by default the left columns, then the aggregates.
+        Names of the output columns, in the order you want; by default the left columns, then the aggregates.
     params : mapping of str to value, optional
         The values of ``:name`` in the condition and in aggregates.
     memory_limit, when_full
@@ -128,7 +130,8 @@ def window_plan(
     left: pa.Schema, right: pa.Schema, *, aggregate: WindowAggregates | None, how: str, include_previous: bool,
     timezone: str | None, params: Params | None = None, alias: str | None = None, **question: object,
 ) -> tuple[JoinPlan, Asked]:
-    """Return the plan of the engine's aggregates, and what is made of them; ``alias`` also names the right side."""
+    """Return the plan of the engine's aggregates, and the columns computed from them. ``alias`` also names the right
+    side."""
     if not isinstance(include_previous, bool):
         raise OptionError(f"include_previous is {came(include_previous)}; expected True or False")
     if how not in ("left", "inner"):
@@ -171,7 +174,7 @@ class Finished(Chosen):
         self.schema = pa.schema(fields, metadata=left.metadata)
 
     def pick(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the output columns of a batch of the engine."""
+        """Return the output columns for a batch of the engine."""
         batch = self._raw.pick(batch)
         made = iter(self._asked.made(batch, self._outputs))
         arrays = [next(made) if n is None else batch.column(n) for n in self._of_left]
