@@ -1,4 +1,4 @@
-"""The options of ``ivjoin asof``, and the arguments that they stand for."""
+"""The options of ``ivjoin asof``, and the arguments that they set."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ example:
 
 def add_asof(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
-    add("--on", required=True, metavar="NAME", help="the column of time: a name, or left=right")
+    add("--on", required=True, metavar="NAME", help="time column: a name, or left=right")
     add("--by", action="append", default=[], metavar="KEYS", help="key columns: name, a,b or left=right; repeatable")
     add("--direction", default="backward", help="backward (default), forward or nearest")
     add("--tolerance", metavar="N", help="the greatest distance: 5, 500ms, '5 minutes'")
-    add("--condition", "--where", metavar="SQL", help="what a match must satisfy in addition")
+    add("--condition", "--where", metavar="SQL", help="additional condition on a match")
     add_param(command)
     add("--how", default="left", help="left (default), inner, right or full")
-    add("--ties", metavar="NAMES", help="right columns that decide between rows of the same time, or all: take all")
+    add("--ties", metavar="NAMES", help="right columns that decide between rows of the same time; all: take all")
     add("--interpolate", metavar="NAMES", help="right columns to interpolate between the previous and the next row")
-    add("--offsets", metavar="LIST", help="several times to look up, such as --offsets=-1s,0s,5s")
+    add("--offsets", metavar="LIST", help="look up each row at several times, such as --offsets=-1s,0s,5s")
     add("--no-exact", action="store_true", help="do not match rows of the same time")
 
 

@@ -1,4 +1,4 @@
-"""The options of CSV, for both inputs or for one of them."""
+"""The CSV options, for both inputs or for one of them."""
 
 from __future__ import annotations
 
@@ -73,13 +73,13 @@ def dialect_of(options: argparse.Namespace, side: str | None) -> Csv:
 
 
 def as_options(message: str) -> str:
-    """Return an error message whose calls of ``ivjoin.csv`` are options of the command line."""
+    """Return an error message in which calls of ``ivjoin.csv`` are replaced by options of the command line."""
     message = _HINT.sub(lambda m: f"--csv-{m['name']} {m['value']}", message)
     return _TYPE_HINT.sub(lambda m: f'--csv-types "{m["name"]}={m["type"]}"', message)
 
 
 def check_types(options: argparse.Namespace, schemas: Sequence[pa.Schema]) -> None:
-    """Refuse a type of a column that no input has."""
+    """Raise an error for the type of a column that no input has."""
     sides = (("", schemas), ("left_", schemas[:1]), ("right_", schemas[1:]))
     for prefix, known in sides if len(schemas) == 2 else sides[:1]:
         for name in _types(getattr(options, f"{prefix}csv_types") or ""):

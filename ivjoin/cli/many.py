@@ -1,4 +1,4 @@
-"""Inputs by alias, ``a=a.parquet b=b.parquet ...``, and the options of a join of many inputs."""
+"""Parse inputs with aliases, ``a=a.parquet b=b.parquet ...``, and the options of a join of many inputs."""
 
 from __future__ import annotations
 

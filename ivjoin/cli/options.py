@@ -37,7 +37,7 @@ _MOST_DIGITS = 310
 
 
 def add_limit(command: argparse.ArgumentParser, ways: str) -> None:
-    """Add the options of a memory limit. ``ways``: what may happen at the limit."""
+    """Add the options of a memory limit. ``ways`` lists what may happen at the limit."""
     add = command.add_argument
     add("--memory-limit", metavar="BYTES", help="limit for the memory of the join, such as 512MB (default: no limit)")
     add("--when-full", default="raise", help=f"at the limit: {ways}")
@@ -45,7 +45,7 @@ def add_limit(command: argparse.ArgumentParser, ways: str) -> None:
 
 
 def limit_of(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the arguments that these options stand for."""
+    """Return the arguments that these options set."""
     from ivjoin import Shed, Spill
 
     given = options.memory_limit
@@ -78,7 +78,7 @@ def add_bounds(command: argparse.ArgumentParser) -> None:
 
 
 def params_of(options: argparse.Namespace) -> dict[str, Any] | None:
-    """Return the values of ``--param``: numbers, true, false and null, and else text."""
+    """Return the values of ``--param``: numbers, true, false, null, or else text."""
     out: dict[str, Any] = {}
     for text in options.param:
         found = NAMED.fullmatch(text.strip())
@@ -97,7 +97,7 @@ def params_of(options: argparse.Namespace) -> dict[str, Any] | None:
 
 
 def asked_of(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the orders, zone, parameters and patience of a join of two inputs."""
+    """Return the orders, zone, parameters and idle timeout of a join of two inputs."""
     return {
         "left_order": [parse_order(text) for text in options.left_order] or None,
         "right_order": [parse_order(text) for text in options.right_order] or None,
@@ -109,7 +109,7 @@ def asked_of(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def question_of_two(options: argparse.Namespace, left: pa.Schema, right: pa.Schema) -> dict[str, Any]:
-    """Return the keys, condition, type, bounds, orders, zone, parameters and patience of a join of two inputs."""
+    """Return the keys, condition, type, bounds, orders, zone, parameters and idle timeout of a join of two inputs."""
     return {
         "on": parse_keys(options.on),
         "condition": options.condition,
@@ -187,7 +187,8 @@ def _split_by(text: str) -> list[str]:
 def parse_order(text: str) -> Any:
     """Return the :class:`ivjoin.Order` of ``EXPR [DESC] [NULLS FIRST|LAST] [SLACK n]``.
 
-    The slack is a number, or a length of time such as ``500ms``, ``10s``, ``5min``, ``2h``, ``1d``; else OrderError.
+    The slack is a number, or a length of time such as ``500ms``, ``10s``, ``5min``, ``2h``, ``1d``. Otherwise raise
+    OrderError.
     """
     from ivjoin import Order
 
@@ -202,7 +203,7 @@ def parse_order(text: str) -> Any:
 
 
 def parse_orders(texts: Sequence[str], known: Collection[str] | None = None) -> dict[str, list[Any]] | None:
-    """Return the orders of ``ALIAS=ORDER`` by alias; IvjoinError unless the aliases are ``known``, if these are given.
+    """Return the orders of ``ALIAS=ORDER`` by alias. If ``known`` is given, raise IvjoinError for other aliases.
     """
     orders: dict[str, list[Any]] = {}
     for text in texts:
@@ -251,8 +252,8 @@ def _zone(text: str) -> tzinfo:
 def parse_bounds(texts: Sequence[str], schema: pa.Schema, timezone: str | None) -> dict[str, tuple[Any, Any]] | None:
     """Return the bounds of ``NAME=LEAST..GREATEST``, or raise OrderError. An omitted end is open.
 
-    The types of ``schema`` decide how values are parsed: as numbers, dates or timestamps (ISO 8601). Timestamps without
-    a zone are in ``timezone``, for columns that have a zone.
+    Values are parsed according to ``schema``: as numbers, dates or timestamps (ISO 8601). If the column has a zone,
+    timestamps without a zone are in ``timezone``.
     """
     bounds: dict[str, tuple[Any, Any]] = {}
     for text in texts:

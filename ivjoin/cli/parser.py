@@ -42,7 +42,7 @@ example:
 
 
 def command_parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="ivjoin", description="Joins of ordered streams on keys and a band condition.")
+    parser = _Parser(prog="ivjoin", description="Join ordered streams and large tables on keys and a band condition.")
     parser.add_argument("--version", action="version", version=f"ivjoin {ivjoin.__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
 
@@ -53,13 +53,13 @@ def command_parser() -> argparse.ArgumentParser:
     _add_join(join)
 
     asof = commands.add_parser(
-        "asof", help="give each left row the right row before it, after it or nearest to it",
-        description="Give each left row the last right row before it, the first one after it, or the nearest one.",
+        "asof", help="match each left row with the right row before it, after it or nearest to it",
+        description="Match each left row with the last right row before it, the first after it, or the nearest one.",
         epilog=ASOF_EXAMPLE, formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     window = commands.add_parser(
-        "window", help="give each left row aggregates of the right rows in its window",
-        description="Give each left row aggregates of the right rows that match it.",
+        "window", help="aggregate the right rows in a window around each left row",
+        description="Aggregate the right rows that match each left row.",
         epilog=WINDOW_EXAMPLE, formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     for command, add in ((asof, add_asof), (window, add_window)):
@@ -72,7 +72,7 @@ def command_parser() -> argparse.ArgumentParser:
         _add_output(command)
 
     sql = commands.add_parser(
-        "sql", help="join files by a SQL query", description="Join files by a SQL query in Spark's dialect.",
+        "sql", help="join files with an SQL query", description="Join files with an SQL query in Spark's dialect.",
         epilog=SQL_EXAMPLE, formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     add_sql(sql)
@@ -83,7 +83,7 @@ def command_parser() -> argparse.ArgumentParser:
     explain = commands.add_parser("explain", help="show which rows a join evicts, and what prevents it")
     _add_explain(explain)
 
-    demo = commands.add_parser("demo", help="join a year of flights with the weather and with themselves")
+    demo = commands.add_parser("demo", help="join a year of flights with weather data and with each other")
     demo.add_argument("--output", type=Path, default=Path("demo-output"), metavar="DIR", help="folder for the results")
     demo.add_argument("--batch-size", type=int, default=4096, metavar="ROWS", help="rows of an input batch")
     demo.add_argument("--no-check", action="store_true", help="do not compare the results with DuckDB's")
@@ -107,7 +107,7 @@ def _add_join(join: argparse.ArgumentParser) -> None:
     _add_threads(join)
     add_limit(join, "raise (default), spill to files or shed rows")
     join.add_argument("--shed", metavar="POLICY", help="which rows to drop first: prob (default), life or random")
-    join.add_argument("--shed-shared", action="store_true", help="share the memory between the sides, not half each")
+    join.add_argument("--shed-shared", action="store_true", help="let both sides share the memory; default: half each")
     join.add_argument("--pick", metavar="WHICH", help="which matches a left row takes: 'first 3 by abs(l.x - r.x)'")
 
 
@@ -131,15 +131,15 @@ def _add_orders(command: argparse.ArgumentParser) -> None:
             help=f"promised order of {side.upper()}: EXPR [DESC] [NULLS FIRST|LAST] [SLACK n]; repeatable",
         )  # fmt: skip
     command.add_argument("--idle-timeout", metavar="TIME", help="how long to wait for a silent pipe, such as 5s")
-    command.add_argument("--idle", default="wait", help="advance: a silent pipe follows the other; wait (default)")
+    command.add_argument("--idle", default="wait", help="wait (default); advance: a silent pipe follows the other one")
 
 
 def _add_output(command: argparse.ArgumentParser, names: bool = True) -> None:
     add = command.add_argument
     if names:
-        add("--suffix", default="_right", help="added to the name of a right column that collides")
-        add("--columns", metavar="NAMES", help="columns of the output, a,b,c; all by default")
-    add("--batch-size", type=int, default=65536, metavar="ROWS", help="most rows of an output batch")
+        add("--suffix", default="_right", help="suffix of right columns whose name collides")
+        add("--columns", metavar="NAMES", help="output columns, such as a,b,c; all by default")
+    add("--batch-size", type=int, default=65536, metavar="ROWS", help="maximum number of rows in an output batch")
     add("--on-late", default="raise", help="what to do with a row out of order: raise, drop or join")
     add("-o", "--output", default="-", metavar="FILE", help="the output; - (the default) is standard output")
     add("--output-format", choices=FORMATS, help="format of an output whose name does not show it (default: arrows)")
@@ -152,16 +152,16 @@ def _add_output(command: argparse.ArgumentParser, names: bool = True) -> None:
 def _add_files(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
     add("--timezone", metavar="ZONE", help="zone of calendar days and of times without a zone (default UTC)")
-    add("--format", choices=FORMATS, help="format of inputs whose names do not show it; - is arrows by default")
+    add("--format", choices=FORMATS, help="format of inputs whose names do not show it; default for -: arrows")
     add_csv(command)
 
 
 def _add_question(command: argparse.ArgumentParser) -> None:
     _add_inputs(command)
     add = command.add_argument
-    add("more", metavar="INPUT", nargs="*", help="further inputs; write every input as ALIAS=FILE then")
+    add("more", metavar="INPUT", nargs="*", help="further inputs; every input must then be ALIAS=FILE")
     add("--on", action="append", default=[], metavar="KEYS", help="key columns: name, a,b or left=right; repeatable")
-    add("--condition", "--where", metavar="SQL", help="what a pair must satisfy; l. and r. name the sides")
+    add("--condition", "--where", metavar="SQL", help="condition on a pair of rows; l. and r. name the sides")
     kinds = "inner (default), left, right, full, or left_ or right_ with semi or anti; a=left,b=full for many inputs"
     add("--how", default="inner", help=kinds)
     _add_orders(command)

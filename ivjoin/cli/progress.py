@@ -18,9 +18,9 @@ _BAR = 24
 
 
 class Progress:
-    """Shows counts that other threads update, until it is stopped.
+    """Show counts that other threads update, until it is stopped.
 
-    ``rows`` has the number of rows of each input, if known; ``metrics`` returns the join's counts.
+    ``rows`` has the number of rows of each input, if known. ``metrics`` returns the join's counts.
     """
 
     def __init__(self, shown: bool, rows: list[int | None], metrics: Callable[[], Any]) -> None:

@@ -21,8 +21,8 @@ example:
 
 def add_sql(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
-    add("query", metavar="QUERY", help="SELECT ... FROM 'file' l JOIN 'file' r ON ...; a path is in single quotes")
-    add("files", metavar="NAME=FILE", nargs="*", help="a file, by its name in the query")
+    add("query", metavar="QUERY", help="SELECT ... FROM 'file' l JOIN 'file' r ON ...; put paths in single quotes")
+    add("files", metavar="NAME=FILE", nargs="*", help="a file and its name in the query")
     add("--order", action="append", default=[], metavar="ALIAS=ORDER", help="promised order of a table; repeatable")
     add_param(command)
 

@@ -1,4 +1,4 @@
-"""End a command that is stopped or fails. Has few imports, so that it works before any other module is imported."""
+"""End a command that is stopped or fails. This module has few imports, so it works before other modules are loaded."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _ENDING = ("SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGVTALRM", "S
 def stopping(on_stop: list[Callable[[], None]]) -> Iterator[None]:
     """On a signal that ends a process by default, call ``on_stop`` and exit at once.
 
-    SIGHUP stays ignored under ``nohup``. The handler raises no exception, because an exception while compiled code
-    calls Python is lost there.
+    SIGHUP remains ignored under ``nohup``. The handler raises no exception, because an exception would be lost while
+    compiled code calls Python.
     """
 
     def stop(number: int, _: object) -> None:

@@ -1,4 +1,4 @@
-"""The options of ``ivjoin window``, and the arguments that they stand for."""
+"""The options of ``ivjoin window``, and the arguments that they set."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def add_window(command: argparse.ArgumentParser) -> None:
     add("--condition", "--where", metavar="SQL", help="which right rows are in the window of a left row")
     add_aggregate(command, required=True)
     add_param(command)
-    add("--how", default="left", help="left (default), or inner: drop left rows with an empty window")
+    add("--how", default="left", help="left (default); inner: drop left rows with an empty window")
     add("--include-previous", action="store_true", help="the last row before a window counts as its first row")
     add_bounds(command)
 

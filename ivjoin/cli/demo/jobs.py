@@ -72,7 +72,8 @@ def make_jobs(flights: pa.Table, weather: pa.Table) -> list[Job]:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A result compared with DuckDB's: rows of both, and DuckDB's rows that are missing, duplicates counted."""
+    """A comparison of a result with DuckDB's: the rows of both, and how many of DuckDB's rows are missing, with
+    duplicates."""
 
     rows: int
     expected: int
@@ -97,7 +98,7 @@ def compare(job: Job, result: Sequence[Path]) -> Verdict:
 
 
 def compare_files(expected: Sequence[Path], result: Sequence[Path]) -> Verdict:
-    """Compare all rows and columns of two results, each one table in one or more Parquet files."""
+    """Compare all rows and columns of two results. Each result is one table in one or more Parquet files."""
     with _duckdb() as connection:
         connection.execute("CREATE TEMP TABLE expected AS SELECT * FROM read_parquet(?)", [_names(expected)])
         return _verdict(connection, result)

@@ -1,4 +1,4 @@
-"""``ivjoin demo``: run two joins, then one on Spark; show them, compare them with DuckDB, write Parquet."""
+"""``ivjoin demo``: run two joins, then one on Spark. Show the results, compare them with DuckDB, and write Parquet."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FIRST_ROWS = 5
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The result of one join: its seconds, reading and writing included, its first rows, and the output's path."""
+    """The result of one join: its seconds with reading and writing, its first rows, and the path of the output."""
 
     seconds: float
     metrics: Any
@@ -39,10 +39,11 @@ class Run:
 
 
 def run_demo(output: Path, batch_rows: int = 4096, check: bool = True) -> bool:
-    """Run and show both joins, and then the first one on Spark; return whether every compared result equals DuckDB's.
+    """Run and show both joins, then the first one on Spark. Return whether every compared result equals DuckDB's.
 
-    ``output`` is a folder, created if it does not exist (FileError if that fails). ``batch_rows`` is a batch of each
-    input, and ``check`` compares with DuckDB. DemoError if a package of the ``demo`` extra is missing.
+    ``output`` is a folder, which is created if it does not exist (FileError if that fails). ``batch_rows`` is the
+    number of rows in an input batch. With ``check``, the results are compared with DuckDB. Raise DemoError if a package
+    of the ``demo`` extra is missing.
     """
     try:
         from rich.console import Console

@@ -1,4 +1,4 @@
-"""The demo's first join on Spark: two streams of files, stopped half way, restarted from the checkpoint.
+"""The demo's first join on Spark: two streams of files. The query is stopped halfway and restarted from its checkpoint.
 
 ::
 
@@ -6,9 +6,9 @@
                                          +-- band_join --> joined/*.parquet, with a checkpoint
     weather/00000.parquet, 00001, ...  --+
 
-One file of each side is one micro-batch. A stream of files has no end. The last file therefore contains one reading
-without an airport, a day after the last flight. It moves the frontier past the year, so the flights that still wait for
-weather are emitted.
+One file of each side is one micro-batch. A stream of files has no end. Therefore the last file contains one reading
+without an airport, a day after the last flight. This reading moves the frontier past the end of the year, so that the
+join emits the flights that still wait for weather.
 """
 
 from __future__ import annotations
@@ -48,9 +48,10 @@ _DAY = 86_400_000_000  # microseconds
 class SparkRun:
     """Results of the streaming query, before and after the stop.
 
-    ``batches`` are micro-batches that ended in each run. ``rows_at_stop`` counts the sink's rows after the first run,
-    ``rows`` those after both. ``counts`` has ``ivjoin.spark.metrics`` for each micro-batch. ``files`` are named by the
-    sink's log; a stopped micro-batch may leave other files next to them.
+    ``batches`` has the number of micro-batches that ended in each run. ``rows_at_stop`` is the number of rows in the
+    sink after the first run, and ``rows`` the number after both. ``counts`` has ``ivjoin.spark.metrics`` for each
+    micro-batch. ``files`` are the files that the sink's log names. A stopped micro-batch may leave other files next to
+    them.
     """
 
     batches: tuple[int, int]
@@ -62,11 +63,11 @@ class SparkRun:
 
 
 def run_on_spark(console: Console, job: Job, output: Path, arrow_result: Path, check: bool) -> bool:
-    """Run the join of flights and weather in a Spark session of its own, and show the results.
+    """Run the join of flights and weather in a separate Spark session, and show the results.
 
-    Spark writes to ``<job.name>_spark`` in ``output``, which is emptied first. ``check`` compares the rows with the
-    file ``arrow_result`` of the Arrow operator and with DuckDB's. Return False if a result differs. If Spark cannot run
-    here, the output names what to install.
+    Spark writes to ``<job.name>_spark`` in ``output``, which is emptied first. With ``check``, the rows are compared
+    with the file ``arrow_result`` of the Arrow operator and with DuckDB. Return False if a result differs. If Spark
+    cannot run, print what to install.
     """
     console.print("[bold cyan]3. the first join on Spark, stopped half way and started again[/bold cyan]")
     folder = output / f"{job.name}_spark"
@@ -107,7 +108,7 @@ def run_on_spark(console: Console, job: Job, output: Path, arrow_result: Path, c
 
 
 def join_files(spark: Any, console: Console, job: Job, folder: Path, files: int = _FILES) -> SparkRun:
-    """Write the job's inputs to files, join them as two streams, stop the query half way and restart it.
+    """Write the job's inputs to files, join them as two streams, stop the query halfway and restart it.
 
     ``folder`` must not yet contain ``flights``, ``weather``, ``joined`` or ``checkpoint``. Each input has ``files``
     files (at least two) of equal times. DemoError if the query ended before it could be stopped.
