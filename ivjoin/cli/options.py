@@ -203,8 +203,7 @@ def parse_order(text: str) -> Any:
 
 
 def parse_orders(texts: Sequence[str], known: Collection[str] | None = None) -> dict[str, list[Any]] | None:
-    """Return the orders of ``ALIAS=ORDER`` by alias. If ``known`` is given, raise IvjoinError for other aliases.
-    """
+    """Return the orders of ``ALIAS=ORDER`` by alias; IvjoinError for an alias that is not in ``known``."""
     orders: dict[str, list[Any]] = {}
     for text in texts:
         alias, equals, rest = (p.strip() for p in text.partition("="))

@@ -1,1 +1,1 @@
-"""The push operator: its state, its steps, and what moves between them."""
+"""The push operator: its state and its steps."""

@@ -1,4 +1,4 @@
-"""What an operator does within its calls, whatever its core, and what only streams and workers call."""
+"""The part of an operator that is the same for every engine, and the methods that only streams and workers call."""
 
 from __future__ import annotations
 

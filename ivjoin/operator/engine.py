@@ -1,6 +1,7 @@
-"""What every operator asks of its engine, and what each engine has: plan, frontiers, bounds, counts, an account.
+"""The interface of an operator's engine: plan, frontiers, bounds, counts and an account.
 
-There are two engines: ``match`` emits pairs as soon as both rows are there, ``lookup`` one answer for each left row.
+Two engines exist. ``match`` emits pairs as soon as both rows have arrived. ``lookup`` emits one answer for each left
+row.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Evaluate rows of a side: keys, axes, filters and guards, and which rows can match at all."""
+"""Evaluate rows of a side: keys, axes, filters and guards, and find the rows that can match."""
 
 from __future__ import annotations
 

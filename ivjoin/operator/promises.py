@@ -1,4 +1,4 @@
-"""What a caller promises of the later rows of a side: watermarks, and how far the orders of a whole side have come."""
+"""The caller's promises about later rows of a side: watermarks, and the progress of the orders of a whole side."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The protocol of an operator: one call at a time, and all output of a call taken before the next call."""
+"""The protocol of an operator: one call at a time, and all output of a call must be taken before the next call."""
 
 from __future__ import annotations
 

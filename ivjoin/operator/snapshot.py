@@ -1,7 +1,7 @@
 """The operator's state as bytes: a JSON header (plan, frontiers, counts), then each side's rows as Arrow IPC.
 
 Keys and axis values are not written. The stored columns have everything that the condition reads, so both are computed
-again. A snapshot therefore does not depend on the index layout of an ivjoin version. It does record which axes the
+again. A snapshot therefore does not depend on the index layout of an ivjoin version. A snapshot records which axes the
 index of a side uses, if these were chosen while the join ran.
 """
 

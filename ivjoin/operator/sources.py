@@ -1,4 +1,4 @@
-"""The expressions of a side that the kernels read as ordinals, and whether the kernels or Python evaluate them."""
+"""The expressions of a side that kernels read as ordinals. Either the kernels or Python evaluate them."""
 
 from __future__ import annotations
 

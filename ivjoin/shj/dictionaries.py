@@ -1,6 +1,6 @@
 """Handle dictionary columns, also within nested types, where each batch may bring its own dictionaries.
 
-Arrow concatenates such arrays with a dictionary of all their values. It keeps values that no row uses any more, and
+Arrow concatenates such arrays with a dictionary of all their values. It retains values that no row uses any more, and
 cannot unify dictionaries of structs and lists. The functions here drop unused values from stored arrays.
 ``ivjoin.shj.plain`` gives them indices of at least 32 bits.
 """

@@ -1,4 +1,4 @@
-"""Take arrays of structs, lists, maps and unions apart, and rebuild them with other children."""
+"""Split arrays of structs, lists, maps and unions into their parts, and rebuild them with other children."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Define the operator's state as the kernels see it: records of int64 fields, and the constants of some fields.
+"""Define the layout of the operator's state for the kernels: records of int64 fields, and the constants of some fields.
 
-One ``OPERATOR`` record per operator and one ``SIDE`` record per side contain every count, bound and edge. Fields in
-lines marked *address* point to arrays outside the record. Python reads and writes the same fields (``Register``).
+One ``OPERATOR`` record for each operator and one ``SIDE`` record for each side contain every count, bound and edge.
+Fields in lines marked *address* point to arrays outside the record. Python reads and writes the same fields
+(``Register``).
 """
 
 from __future__ import annotations

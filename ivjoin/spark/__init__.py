@@ -70,8 +70,7 @@ class _Method:
 
 
 def attach() -> None:
-    """Add ``band_join``, ``asof_join`` and ``window_join`` to the DataFrame classes. Importing this package does
-    this."""
+    """Add ``band_join``, ``asof_join`` and ``window_join`` to the DataFrame classes; the import calls it."""
     from pyspark.sql import DataFrame
 
     for name in ("band_join", "asof_join", "window_join"):

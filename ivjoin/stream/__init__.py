@@ -1,1 +1,1 @@
-"""The pull side: streams of Arrow batches in, joined batches out."""
+"""The pull API: read streams of Arrow batches, and return joined batches."""

@@ -1,4 +1,4 @@
-"""A join of two inputs: which engine it uses, what it reads of its inputs, and in which pieces these are pushed."""
+"""A join of two inputs: its engine, the columns that it reads, and the pieces in which rows are pushed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A join under way."""
+"""A running join."""
 
 from __future__ import annotations
 

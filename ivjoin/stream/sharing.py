@@ -1,8 +1,8 @@
-"""Share one plan among joins of small tables whose conditions differ in constants only.
+"""Share one plan among joins of small tables if their conditions differ only in constants.
 
-Planning such a join takes longer than running it. Here each constant becomes a column with the same value in every row,
-so the plan depends only on the shape of the condition and the types. An expression over a column has the same meaning
-as over a literal of the same type. A shape whose expressions differ in anything else is not shared.
+Planning such a join takes longer than running it. This module turns each constant into a column with the same value in
+every row, so the plan depends only on the shape of the condition and the types. An expression over a column has the
+same meaning as over a literal of the same type. If expressions differ in anything else, the plan is not shared.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""Threads that join slices: tasks are numbered, and the output follows the order of the tasks.
+"""Threads that join slices. Tasks are numbered, and the output follows the order of the tasks.
 
-The thread that reads the output joins a task itself while the next output is not ready. The rows and their order are
-the same for any number of threads.
+While the next output is not ready, the thread that reads the output also joins tasks. The rows and their order are the
+same for any number of threads.
 
-Threads know the shared state alone, never the stream, so a dropped stream is noticed. A thread ends when no task has
-come for a few milliseconds. Stopping takes no lock, because a stream may be collected in any thread at any time.
+Threads refer only to the shared state, never to the stream, so they notice when the stream is dropped. A thread ends
+when no task has arrived for a few milliseconds. Stopping takes no lock, because a stream may be garbage-collected in
+any thread at any time.
 """
 
 from __future__ import annotations

@@ -72,8 +72,7 @@ def make_jobs(flights: pa.Table, weather: pa.Table) -> list[Job]:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A comparison of a result with DuckDB's: the rows of both, and how many of DuckDB's rows are missing, with
-    duplicates."""
+    """A comparison of a result with DuckDB's: the rows of both, and how many of DuckDB's rows are missing."""
 
     rows: int
     expected: int

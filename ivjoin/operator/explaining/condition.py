@@ -1,4 +1,4 @@
-"""What an explanation states of a join's question: its pick, conjuncts, aggregates, inferred orders and expressions."""
+"""The part of an explanation about the arguments: pick, conjuncts, aggregates, inferred orders and expressions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``ivjoin.explain``: what the join does with each conjunct, and how long it stores the rows of each side."""
+"""``ivjoin.explain``: show how the join uses each conjunct, and how long it stores the rows of each side."""
 
 from __future__ import annotations
 

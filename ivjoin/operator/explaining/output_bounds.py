@@ -1,8 +1,7 @@
 """Bound the later output rows of an operator from its stored rows, its frontiers and the condition.
 
-A later output row is a pair with at least one future row, or an unmatched row. The columns of a side lie in the hull of
-its stored rows and its possible future rows. A pair also lies in what propagation of the condition leaves of both
-hulls.
+A later output row is a pair with at least one future row, or an unmatched row. The columns of a side are in the hull of
+its stored rows and its possible future rows. Propagation of the condition narrows both hulls for pairs.
 """
 
 from __future__ import annotations

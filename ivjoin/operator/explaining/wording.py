@@ -1,7 +1,7 @@
-"""Expressions, bands and intervals in the words of the condition, for explanations alone.
+"""Expressions, bands and intervals in the words of the condition, only for explanations.
 
-An explanation leaves out what a rewrite adds for the machine: the neighbouring double that rounding needs, and
-the widening to a common type. It also leaves out the branch that retains a NaN or a row that passes the band.
+An explanation omits the parts that a rewrite adds: the neighbouring double that rounding needs, and the widening to a
+common type. It also omits the branch that retains a NaN or a row that passes the band.
 """
 
 from __future__ import annotations

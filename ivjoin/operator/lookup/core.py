@@ -4,9 +4,9 @@ Left rows wait until no future right row can match them. Then their matches are 
 If the condition consists of keys and bands along the sort order, the matches are a range, which is aggregated as a
 whole. Otherwise the pairs of the range are evaluated in pieces.
 
-With a pick of the last, the first or the nearest match, a left row is also looked up once its best match may be final
-by the frontier of the value that picks. A right row is also evicted once another row of its key is better for every
-left row.
+With a pick of the last, the first or the nearest match, two more rules apply. A left row is looked up once the frontier
+of the value that ranks the matches shows that its best match may be final. A right row is evicted once another row of
+its key is better for every left row.
 """
 
 from __future__ import annotations

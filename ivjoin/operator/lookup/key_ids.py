@@ -1,4 +1,4 @@
-"""The ids of keys while left rows wait, or while whole tables are looked up, and when ids are freed."""
+"""The ids of keys while left rows wait or while whole tables are looked up, and the release of ids."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The memory limit of an operator that answers left rows: refuse a batch, or spill columns."""
+"""The memory limit of an operator that looks up left rows: refuse a batch, or spill columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pairs of left rows and stored right rows: which of them satisfy the whole condition, and their columns."""
+"""Pairs of left rows and stored right rows: find those that satisfy the whole condition, and gather their columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How left rows find their matches: the bands, the order of first and last, and the axis that sorts right rows."""
+"""The search for matches of left rows: the bands, the order of first and last, and the axis that sorts right rows."""
 
 from __future__ import annotations
 

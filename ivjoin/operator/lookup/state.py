@@ -1,4 +1,4 @@
-"""What an operator that answers left rows stores and knows: its rows, their counts and bytes, and its frontiers."""
+"""The state of an operator that looks up left rows: its rows, their counts and bytes, and its frontiers."""
 
 from __future__ import annotations
 

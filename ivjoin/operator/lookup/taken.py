@@ -1,4 +1,4 @@
-"""Which right rows a left row has taken, by their order of arrival."""
+"""The right rows that a left row has taken, by their order of arrival."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the kernels build output batches; otherwise Arrow builds the same rows."""
+"""Decide whether the kernels build output batches; otherwise Arrow builds the same rows."""
 
 from __future__ import annotations
 

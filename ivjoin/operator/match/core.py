@@ -1,4 +1,4 @@
-"""The core of an operator that emits pairs: its state, and how keys, axes and promises change it between pushes."""
+"""The core of an operator that emits pairs: its state, and the changes by keys, axes and promises between pushes."""
 
 from __future__ import annotations
 

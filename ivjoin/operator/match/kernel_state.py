@@ -1,7 +1,7 @@
-"""What the kernels read of an operator: its plan as tables, its two side stores, its frontiers and the registers.
+"""The part of an operator that kernels read: its plan as tables, its two side stores, its frontiers and the registers.
 
-The kernels change the registers and arrays of ``State``. Everything else here is a view of them, or stays fixed until
-keys or axes change; then all of it is built again.
+The kernels change the registers and arrays of ``State``. Everything else in this module is a view of them, or does not
+change until keys or axes change. Then all of it is built again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tables of key ids for pairs, and the ids of a slice's keys that the kernels do not find."""
+"""Tables of key ids for pairs, and the ids of a slice's keys that kernels cannot look up."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Reuse the memory of an operator that has ended: registers, rings, key table and scratch.
 
-Allocating them, growing them to the size of a batch and touching the memory for the first time takes as long as
-joining about 10,000 rows. Programs make one operator for each file, partition or slice. A few small states therefore
-wait here for an operator of the same plan. One thread takes a state; until then no operator refers to it.
+Allocating them, growing them to the size of a batch and touching the memory for the first time takes as long as joining
+about 10,000 rows. Programs make one operator for each file, partition or slice. Therefore a few small states are cached
+here for the next operator of the same plan. One thread takes a state. Until then, no operator refers to it.
 """
 
 from __future__ import annotations

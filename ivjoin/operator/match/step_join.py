@@ -1,4 +1,4 @@
-"""A join of two inputs as a step of a join of many inputs, which knows more than the step's own inputs show."""
+"""A join of two inputs as a step of a join of many inputs, whose other inputs give additional bounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The steps of a push: what Python does before, after and between the compiled steps.
+"""The steps of a push that Python executes before, after and between the compiled steps.
 
 ``push_kernels`` runs a push. It returns a request if a step needs Python: a condition that is decided pair by pair,
 payload of varying size, bounds by propagation, an index by sorted runs, or more memory. The steps and their order are

@@ -1,4 +1,4 @@
-"""What Python does for a batch: expressions that the kernels cannot read, and payload that they do not store."""
+"""Evaluate the expressions of a batch that kernels cannot read, and store the payload that they do not store."""
 
 from __future__ import annotations
 

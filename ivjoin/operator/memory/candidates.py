@@ -1,4 +1,4 @@
-"""Decide candidate pairs of a batch and rows in files: a key's hash found them, and the kernels do not see them."""
+"""Decide candidate pairs of a batch and rows in files, which a key's hash has found and kernels cannot read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shed rows that do not fit: drop the least valuable rows, and estimate what part of the result that loses."""
+"""Shed rows that do not fit: drop the least valuable rows, and estimate the part of the result that is lost."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Spill the oldest rows of a join with keys together with their index.
 
-The kernels do not see these rows. The rows of a push look for matches in files first, while the kernels wait. A hash
-of the key finds candidates; then the keys, bands and residual are compared exactly, as the kernels do. When the bounds
-move, rows that can match no more are evicted. The rest of the operator reads only their flags, output and counts.
+The kernels cannot read these rows. Before the kernels run, a push looks for matches in files. A hash of the key finds
+candidates. Then the keys, bands and residual are compared exactly, as in the kernels. When the bounds move, rows that
+can no longer match are evicted. The rest of the operator reads only their flags, output and counts.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Keep an operator within its budget: take smaller steps, and free memory when the next step does not fit."""
+"""Limit an operator to its budget: take smaller steps, and free memory when the next step does not fit."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """Estimate the share of pairs that a shedding join emits, from a sample of dropped rows that is still probed.
 
-A pair is lost if its earlier row was dropped before its later row came. So the lost pairs are the matches that dropped
-rows would still have had. Every dropped row enters the sample with the same probability, whatever its worth. The
-matches of the sample, divided by that probability, estimate the loss (Horvitz and Thompson, 1952); its variance is
-estimated in the same way. When the sample is halved, its matches so far still count with the old probability, so the
-estimate never decreases.
+A pair is lost if its earlier row was dropped before its later row arrived. The lost pairs are therefore the matches
+that dropped rows would still have had. Every dropped row enters the sample with the same probability. The matches of
+the sample, divided by that probability, estimate the loss (Horvitz and Thompson, 1952). The variance is estimated in
+the same way. When the sample is halved, its previous matches still count with the old probability, so the estimate
+never decreases.
 
 If few rows have many of the matches, a sample mostly misses those rows, and the estimate is more often too low than too
 high. The error is therefore a factor of the loss, and includes one row with one match that the sample missed.

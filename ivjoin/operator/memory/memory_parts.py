@@ -1,4 +1,4 @@
-"""What a core calls of its memory limit and of its rows in files, which are built on top of the core."""
+"""The interface through which a core calls its memory limit and its rows in files."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Scratch memory for the batch of one push, which passes from push to push, of any operator.
+"""Scratch memory for the batch of one push, which later pushes of any operator reuse.
 
-Nothing reads it between two pushes, so an idle operator needs no scratch. A program may have many idle operators.
+It is not read between two pushes, so an idle operator needs no scratch. A program may have many idle operators.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Spill what does not fit: payload first, then the oldest rows of a join with keys, index included.
+"""Spill rows that do not fit: first payload, then the oldest rows of a join with keys, including their index.
 
 A join without keys, or with nested columns, cannot find such rows again. The arrays of its index move unchanged to
 mapped files. An array in a mapped file has an address like any other, so the kernels run as before, and the result is

@@ -1,4 +1,4 @@
-"""Return memory of freed arrays, which malloc and Arrow retain, to the system while memory is limited."""
+"""Return the memory of freed arrays, which malloc and Arrow retain, to the system while memory is limited."""
 
 from __future__ import annotations
 

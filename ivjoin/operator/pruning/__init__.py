@@ -1,1 +1,1 @@
-"""Bounds of one side that follow from conjuncts of the other, from the residual, and from how far both have come."""
+"""Bounds of one side, from conjuncts of the other side, from the residual, and from the progress of both sides."""

@@ -1,4 +1,4 @@
-"""Compare how far two inputs have come: the one that lags is read next, so that few rows wait."""
+"""Compare how far two inputs have advanced. The input that lags is read next, so that few rows wait."""
 
 from __future__ import annotations
 

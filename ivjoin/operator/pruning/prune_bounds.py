@@ -1,7 +1,7 @@
-"""Compute, from one side's future rows, the intervals of the other side's axes outside which rows are dead.
+"""Compute, from one side's future rows, intervals of the other side's axes. Rows outside them can be evicted.
 
 During a push, ``bounds_of`` in ``shj/kernels/push/expiry_kernels.py`` moves the bounds of plain bands. This module
-computes the first bounds, those that need propagation, and those whose ends lie past int64.
+computes the first bounds, bounds that need propagation, and bounds whose ends are beyond int64.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Compile kernels in another process of this interpreter: those without an object file for this processor.
+"""Compile kernels without an object file for this processor, in another process of this interpreter.
 
-An installation compiles all kernels, so this runs after kernels were edited, or numba or the processor changed. Such a
-process must not compile by itself, for three reasons:
+An installation compiles all kernels, so this runs only after kernels were edited, or numba or the processor changed.
+The process of the caller does not compile, for three reasons:
 
-- Compiling the push kernel leaves 360 MB in the process: a join with a memory limit would exceed it.
+- Compiling the push kernel leaves 360 MB in the process, and a join with a memory limit would exceed the limit.
 - ``NUMBA_OPT=0``, without which LLVM optimizes the kernels twice, would also apply to the caller's own functions.
-- A session of Spark, and an installation, compile while they do something else, or in two processes at once.
+- A session of Spark, and an installation, compile while they do other work, or in two processes at the same time.
 
 If no process can be started, this process compiles.
 """

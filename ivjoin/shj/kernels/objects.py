@@ -1,10 +1,11 @@
 """Store kernels as object files, load them by LLVM alone, and call them from Python and from C.
 
-Loading kernels from numba's cache takes numba itself: half a second and 60 MB. An object file takes LLVM's loader and
-C's functions. A file has the digest of its code, and the code. A file with another digest is compiled again.
+Loading kernels from numba's cache needs numba itself: half a second and 60 MB. An object file needs only LLVM's loader
+and C functions. A file contains its code and the digest of the code. If the digest differs, the kernel is compiled
+again.
 
-Wheels of the package index have code for ``BASELINES``, so that it runs on other machines than the one that built it.
-Such a file fits as long as the sources do, whatever versions of numba and LLVM are installed: it needs neither.
+Wheels on the package index have code for ``BASELINES``, which also runs on machines other than the build machine. Such
+a file is valid as long as the sources do not change, for any version of numba and LLVM, because it needs neither.
 """
 
 from __future__ import annotations

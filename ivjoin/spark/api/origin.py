@@ -173,8 +173,7 @@ def _span(node: Node, ticks: int) -> timedelta:
 
 
 def carried_slacks(frame: Any) -> dict[int, Slack]:
-    """Return :func:`output_slacks` of a DataFrame derived from a joined stream; empty if later steps changed the
-    order."""
+    """Return :func:`output_slacks` of a DataFrame derived from a joined stream; empty if the order was lost."""
     origin = origin_of(frame)
     if origin is None or not origin.in_order:
         return {}

@@ -128,8 +128,7 @@ _STATES = {"FlatMapGroupsInPandasWithState": "another band_join", "Aggregate": "
 
 
 def refuse_second_state(frame: Any, side: str) -> None:
-    """Refuse a stream with a stateful operator of Spark before the join. Over Connect, Spark refuses it at the
-    start."""
+    """Refuse a stream with a stateful operator of Spark before the join. Over Connect, Spark does this at the start."""
     if is_connect(frame):
         return
     for plan in walk(analyzed(frame)):
@@ -159,8 +158,7 @@ def refuse_undecided(spec: JoinSpec) -> None:
 def worker_budget(
     spec: JoinSpec, memory_limit: int | str | None, when_full: WhenFull, streaming: bool
 ) -> Budget | None:
-    """Return the memory budget of an operator in a worker; None for no limit. Refuse options that Spark does not
-    support."""
+    """Return the memory budget of an operator in a worker; None for no limit. Refuse unsupported options."""
     if when_full == "shed" or isinstance(when_full, Shed):
         raise UnsupportedError(
             "when_full is 'shed'; expected 'raise', or 'spill' of static frames: on Spark no rows are dropped"

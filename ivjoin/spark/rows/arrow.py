@@ -121,8 +121,7 @@ def hash_sql(keys: Sequence[tuple[str, str]], side: int) -> str:
 
 
 def in_order(plan: JoinPlan, side: int, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Sort the batch along the primary axis, ascending. The index of a side needs this order, and Spark promises no
-    order."""
+    """Sort the batch along the primary axis, ascending. The index needs this order; Spark promises no order."""
     axes = plan.sides[side].axes
     if not axes:
         return batch

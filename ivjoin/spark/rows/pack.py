@@ -209,8 +209,7 @@ def _rows(rows: list[_Packed]) -> pa.RecordBatch:
 def parts(
     batches: Iterator[pa.RecordBatch], schemas: Sequence[pa.Schema], least_bytes: int | None = None
 ) -> Iterator[list[pa.Table]]:
-    """Yield the rows of each side as tables. A table has the rows of enough labels for ``least_bytes`` bytes, 64 MiB by
-    default."""
+    """Yield the rows of each side as tables of several labels, of at least ``least_bytes`` bytes (default: 64 MiB)."""
     least = _PART_BYTES if least_bytes is None else least_bytes
     pieces: list[list[pa.RecordBatch]] = [[] for _ in schemas]
     size, last = 0, None

@@ -1,5 +1,4 @@
-"""Return joined rows from a stateful function, which packs them. Spark adds up the counts, and a last map stage opens
-them.
+"""Return joined rows from a stateful function: it packs them, and a last map stage opens them.
 
 ::
 

@@ -46,8 +46,7 @@ class Folder:
         self._first = True
 
     def check(self) -> None:
-        """Create the folder if necessary. Refuse a folder if readers would not see its existing files with the new
-        ones."""
+        """Create the folder if necessary. Refuse a folder if readers would not see its old files with the new ones."""
         folder = Path(self._layout.folder)
         if folder.exists() and not folder.is_dir():
             raise IvjoinError(f"path is {str(folder)!r}, which is a file; expected a folder, or a new one's name")

@@ -1,5 +1,4 @@
-"""Join many streaming frames. Rows are packed for the cells of a hypercube, and each cell is a ``MultiJoin`` with
-state.
+"""Join many streaming frames: rows are packed for the cells of a hypercube, and each cell is a ``MultiJoin``.
 
 ::
 

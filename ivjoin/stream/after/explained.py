@@ -1,4 +1,4 @@
-"""The explanation of a plan with its inputs: how they arrive, whether they are sorted, and by what."""
+"""The explanation of a plan with its inputs: how they arrive, and how they are sorted."""
 
 from __future__ import annotations
 

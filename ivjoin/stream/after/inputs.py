@@ -1,4 +1,4 @@
-"""Inputs with other names of columns, or with the numbers of their rows."""
+"""Inputs with renamed columns, or with the numbers of their rows as a column."""
 
 from __future__ import annotations
 

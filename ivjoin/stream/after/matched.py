@@ -1,6 +1,6 @@
-"""``maintain_order=``, ``indicator=`` and ``validate=``: what the numbers of matched rows decide about the output.
+"""``maintain_order=``, ``indicator=`` and ``validate=``, which are computed from the numbers of matched rows.
 
-Each input gets a column with the numbers of its rows, in the given order, which the join carries to its output.
+Each input gets a column with the numbers of its rows in their original order. The join passes it on to its output.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Queries as SQL text: names are resolved to columns, each JOIN becomes a join, and the select list a projection."""
+"""Queries as SQL text. Names are resolved to columns, each JOIN becomes a join, and the select list a projection."""

@@ -1,4 +1,4 @@
-"""Run the joins of a query one after the other; inner joins at its start as one join of many inputs."""
+"""Run the joins of a query one after the other. Inner joins at its start run as one join of many inputs."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Bring inputs without an order into the order of the band."""
+"""Sort inputs without an order along the band."""

@@ -2,7 +2,7 @@
 
 A sweep reads two sorted inputs together, and stores a row until the other side has passed all rows that it can match.
 From a sample of both sides, this module estimates the share of row pairs whose later row arrives while the earlier one
-is stored. The least share wins.
+is stored. The axis with the least share is selected.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Sort the values of a table on several threads: deal rows to buckets of rising values, then sort each bucket.
+"""Sort the values of a table on several threads: distribute rows to buckets of rising values, then sort each bucket.
 
 Threads share parts of each step, so the work does not grow with the number of threads.
 """

@@ -1,8 +1,8 @@
 """Sort rows outside memory: write sorted runs to a file without a name, and merge them.
 
-Rows are gathered until they fill the reserved memory, then sorted and written in pieces. The merge reads the pieces of
-all runs in order. The file is unlinked when it is created, so it disappears with the process. Source: D. E. Knuth, The
-Art of Computer Programming 3, 5.4, external sorting.
+Rows are collected until they fill the reserved memory. They are then sorted and written in pieces. The merge reads the
+pieces of all runs in order. The file is unlinked when it is created, so the system deletes it when the process ends.
+Source: D. E. Knuth, The Art of Computer Programming 3, 5.4, external sorting.
 """
 
 from __future__ import annotations

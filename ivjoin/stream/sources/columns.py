@@ -1,4 +1,4 @@
-"""Which columns a join reads, and which of them it emits."""
+"""The columns that a join reads, and the columns that it emits."""
 
 from __future__ import annotations
 

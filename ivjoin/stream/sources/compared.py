@@ -1,4 +1,4 @@
-"""Joins that compare nearly all pairs of rows: their number as text, and a warning where they are many."""
+"""Joins that compare almost all pairs of rows: the number of pairs as text, and a warning if it is large."""
 
 from __future__ import annotations
 

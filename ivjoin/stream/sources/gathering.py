@@ -1,4 +1,4 @@
-"""Batches of an input as the pieces that a join pushes: cut where they are long, put together where they are short."""
+"""Turn the batches of an input into the pieces that a join pushes: cut long batches, and concatenate short ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hints for error messages about names that look like columns and are not: the index of a pandas frame."""
+"""Hints for error messages about names that look like columns but are not, such as the index of a pandas frame."""
 
 from __future__ import annotations
 

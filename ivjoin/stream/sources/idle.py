@@ -1,4 +1,4 @@
-"""Read two inputs in threads, so that one that is silent for a while does not hold the other one back."""
+"""Read two inputs in threads, so that the join does not wait for an input that is silent for longer than a timeout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Open what a caller gives as an input: find its schema, its record batches, and whether it has an end."""
+"""Open an input that a caller passes: find its schema, its record batches, and whether it has an end."""
 
 from __future__ import annotations
 

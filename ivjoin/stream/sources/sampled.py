@@ -1,4 +1,4 @@
-"""What a sample of tables in memory shows of their columns: rows, distinct values and spans."""
+"""Estimate rows, distinct values and value ranges of columns from a sample of tables in memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A join that gives each left row one answer, whose right side is read first: parts of the left side, as tables."""
+"""A join that gives each left row one answer and reads the right side first. Parts of the left side are tables."""
 
 from __future__ import annotations
 

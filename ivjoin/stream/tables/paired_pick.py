@@ -1,8 +1,8 @@
 """Joins of two tables that take the best of all matches of each left row, by any number of threads.
 
-A search in the order of the value that picks may look at every right row for each left row if no bound compares that
-value. If few rows match, as a sample shows, it costs less to find all matches. A pick of several rows, or by both
-sides, compares all matches in any case.
+A search in the order of the value that ranks matches may read every right row for each left row, if no bound compares
+that value. If a sample shows that few rows match, it costs less to find all matches. A pick of several rows, or by an
+expression over both sides, always compares all matches.
 """
 
 from __future__ import annotations

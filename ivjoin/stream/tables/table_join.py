@@ -1,8 +1,8 @@
 """A join of two tables, slice by slice, by any number of threads.
 
 Both tables are in the order of an axis. A slice is a range of rows of one side, its *own* side, with the rows of the
-other side that can meet them: views of the tables. The start of a slice follows from the rows and the question alone,
-never from the number of threads. Each slice is one call (``ivjoin.operator.match.whole``).
+other side that can match them. Both are views of the tables. The start of a slice depends only on the rows and the
+arguments of the join, never on the number of threads. Each slice is one call (``ivjoin.operator.match.whole``).
 """
 
 from __future__ import annotations

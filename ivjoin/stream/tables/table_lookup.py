@@ -1,6 +1,6 @@
 """Two tables whose left rows each get one answer from the right rows, in slices, by any number of threads.
 
-The output is in the order of the left table, whatever the order of the rows.
+The output is always in the order of the left table.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A join of two tables that gives each left row one right row, found slice by slice, by any number of threads.
 
-The output is in the order of the left table, whatever the order of the rows. A left row's match is found first, for all
-rows; then output batches are built. Both are done in slices, and where these begin follows from the rows alone.
+The output is always in the order of the left table. The first step finds the match of every left row. The second step
+builds output batches. Both steps work in slices, whose starts depend only on the rows.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """A join of many tables or small Parquet files, step by step: each step joins two tables on all threads.
 
 The result of a step is stored as a table until the next step has joined it. Estimates select the steps, so results are
-usually small. If they have many more rows than the inputs, the rows are pushed instead, and a window of them is stored.
+usually small. If they have many more rows than the inputs, the rows are pushed instead, and only a window of them is
+stored.
 """
 
 from __future__ import annotations

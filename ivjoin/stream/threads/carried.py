@@ -1,4 +1,4 @@
-"""The right rows that slices of an as-of join leave to later slices: the last row of each key."""
+"""The right rows that slices of an as-of join pass on to later slices: the last row of each key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many threads a join uses if the caller does not say."""
+"""The default number of threads of a join."""
 
 from __future__ import annotations
 

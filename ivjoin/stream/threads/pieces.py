@@ -1,6 +1,6 @@
-"""Rows of a side that wait for their slice of an axis, each with the closed range of the axis that it can meet.
+"""Rows of a side that wait for their slice of an axis, each with the closed range of the axis that it can match.
 
-Rows lie in the order in which their ranges begin, so a binary search finds a slice, which copies nothing.
+Rows are in the order in which their ranges begin, so a binary search finds a slice without copying rows.
 """
 
 from __future__ import annotations

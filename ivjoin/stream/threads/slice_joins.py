@@ -1,4 +1,4 @@
-"""A slice of rows that have arrived, and how it is joined: by one compiled call, or by an operator of its own."""
+"""A slice of rows that have arrived, and its join: by one compiled call, or by a separate operator."""
 
 from __future__ import annotations
 

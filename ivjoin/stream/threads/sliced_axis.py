@@ -1,4 +1,4 @@
-"""Where the rows of two streams lie on the axis along which their join is cut, and how far both have come."""
+"""The places of two streams' rows on the axis along which their join is cut, and how far both streams have advanced."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Join streams on several threads: cut an ordered axis into slices, and join each slice as a whole.
 
-Rows are gathered until no later row can belong to a slice. Then the next free thread joins it. Rows of the other side
-that can match rows of two slices go to both. Keys and their skew do not matter (TiLT, ASPLOS 2023).
+Rows are collected until no later row can belong to a slice. Then the next free thread joins it. Rows of the other side
+that can match rows of two slices go to both. This works for any keys, also skewed ones (TiLT, ASPLOS 2023).
 
 In a full join, each row has one home: the slice of its own value, or of the least value it can match. Copies in other
 slices are not emitted.

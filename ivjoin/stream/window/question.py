@@ -1,4 +1,4 @@
-"""Aggregates as SQL text: which ones the engine computes, and what is made of them."""
+"""Aggregates as SQL text: the aggregates that the engine computes, and the output columns computed from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Aggregates that are values of rows: the first, the last, the least, the greatest, or all values."""
+"""Aggregates that return values of rows: the first, the last, the least, the greatest, or all values."""
 
 from __future__ import annotations
 

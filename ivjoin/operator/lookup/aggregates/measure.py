@@ -1,7 +1,7 @@
-"""What every aggregate is: how it is computed over ranges, merged over two sets of rows, and turned into output.
+"""The interface of an aggregate: compute it over ranges, merge it over two sets of rows, and make output of it.
 
-A range may lie in several runs, or its pairs in several pieces, and the parts are merged. So each aggregate stores what
-merges without loss: limbs of sums, counts with means, the place in the order with a first value.
+A range may be in several runs, or its pairs in several pieces, and the parts are merged. Therefore each aggregate
+stores values that merge without loss: limbs of sums, counts with means, and the place in the order with a first value.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The aggregates of counts and sums, and which class computes an aggregate."""
+"""Counts, sums, and the choice of the class that computes an aggregate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The last right row before a window, which counts as the first row of it, and the rows that are stored for it."""
+"""The last right row before a window, which counts as its first row, and the rows that are stored for this."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Picks of one right row for each left row: which is best, when it is final, and which rows are useless."""
+"""Picks of one right row for each left row: the best row, the time when it is final, and rows that cannot be best."""

@@ -1,4 +1,4 @@
-"""Decide by the frontier of the value that picks whether a left row's best match is final before its band ends."""
+"""Decide before a left row's band ends whether its best match is final, by the frontier of the ranking value."""
 
 from __future__ import annotations
 

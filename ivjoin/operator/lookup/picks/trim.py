@@ -1,4 +1,4 @@
-"""Which of the matches of a left row cannot be among its best ones, found by the order of a run alone."""
+"""Find matches of a left row that cannot be among its best ones, from the order of a run alone."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Answers to the left rows of two whole tables, slice by slice."""
+"""Look up the left rows of two whole tables, slice by slice."""

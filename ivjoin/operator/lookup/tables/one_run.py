@@ -1,4 +1,4 @@
-"""All rows of two tables, for the answers of left rows: the right rows are one run, and no row is still to come."""
+"""All rows of two tables, to look up left rows: the right rows are one run, and no more rows will arrive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A whole table in the order in which a lookup goes through it."""
+"""A whole table in the order in which a lookup reads it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Find the dense id of a key that is a byte string, each stored once in an arena."""
+"""Find the dense id of a key that is a byte string. An arena stores each key once."""
 
 from __future__ import annotations
 

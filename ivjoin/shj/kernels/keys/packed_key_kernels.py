@@ -1,8 +1,8 @@
 """Look up the ids of keys that are byte strings: text, several columns, and null-safe ones.
 
-A key's bytes are those that ``keys.pack`` makes of its pieces: first the bytes packed up to the last piece but one,
-..., at last the bytes of the first piece, each after its length. Equal bytes mean equal pieces. In the arena a key
-begins at a word boundary, and zeros fill its last word.
+``keys.pack`` makes the bytes of a key from its pieces: first the bytes packed up to the last piece but one, ...,
+finally the bytes of the first piece, each after its length. Equal bytes mean equal pieces. In the arena a key begins at
+a word boundary, and zeros fill its last word.
 """
 
 from __future__ import annotations

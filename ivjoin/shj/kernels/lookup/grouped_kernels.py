@@ -1,4 +1,4 @@
-"""Sort rows within each key, and search them there: a group mostly fits the processor's cache."""
+"""Sort the rows of each key, and search within a key. Most groups fit into the processor's cache."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Find the places of a run whose value lies in a range; the values are not sorted, like the ends of intervals.
+"""Find the places of a run whose value is in a range. The values are not sorted, for example the ends of intervals.
 
 A search skips blocks without a value in range: blocks of four places, of four such blocks, and so on.
 least, most : int64[n], the values; upper : int64[2, m], least and greatest of the blocks of all higher levels

@@ -1,8 +1,9 @@
 """Derive one side's bounds from the other side's orders, and evict the stored rows outside them.
 
-Each axis and direction has one schedule. Values are turned (``~v``) if the bound falls, so that a schedule's bound
-always rises. The schedule walks the rows from the oldest on, up to the first row that is not below the bound. Rows
-below an earlier value (stragglers) are also in a binary heap of (turned value, id). Rows without a value are skipped.
+Each axis and direction has one schedule. Values are inverted (``~v``) if the bound falls, so that a schedule's bound
+always rises. The schedule walks the rows, starting with the oldest, up to the first row that is not below the bound.
+Rows below an earlier value (stragglers) are also in a binary heap of (inverted value, id). Rows without a value are
+skipped.
 """
 
 from __future__ import annotations

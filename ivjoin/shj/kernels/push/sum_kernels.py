@@ -1,4 +1,4 @@
-"""Find the doubles whose sum with a number reaches a bound. For an axis of such sums, the doubles are stored."""
+"""Find the doubles whose sum with a number reaches a bound. An axis of such sums stores the doubles."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Probe windows that contain few stored rows by a pass over both sides in order, as a merge join does.
 
-A list finds the rows of a key, whatever their axis; a sweep finds rows by the axis, whatever their key. It requires
-that ring and batch lie in the order of the first axis. The rows within a window are then neighbours, slightly after
-the previous row's matches. With many keys, a list costs several mispredictions more.
+A list finds the rows of a key with any axis value, and a sweep finds rows by the axis with any key. A sweep requires
+that ring and batch are in the order of the first axis. The rows within a window are then neighbours, slightly after the
+previous row's matches. With many keys, a list costs several more mispredictions.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""End a push: skip dead rows in front, free ids of keys without rows, and report whether memory can be freed."""
+"""End a push: skip evicted rows at the front, free ids of keys without rows, and report whether memory can be freed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deal unordered rows to buckets of rising values, to sort each bucket alone (Knuth 3, 5.2.5)."""
+"""Distribute unordered rows to buckets of rising values, so that each bucket can be sorted alone (Knuth 3, 5.2.5)."""
 
 from __future__ import annotations
 

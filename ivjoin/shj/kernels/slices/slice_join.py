@@ -1,6 +1,6 @@
 """Join a slice, two whole batches, in one call: read, group, probe, emit.
 
-As ``push_batch``, it reads batches and returns statuses (``registers``). The index step is in ``slice_kernels``.
+Like ``push_batch``, it reads batches and returns statuses (``registers``). The index step is in ``slice_kernels``.
 """
 
 from __future__ import annotations

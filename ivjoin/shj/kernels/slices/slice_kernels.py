@@ -1,4 +1,4 @@
-"""Find candidate pairs of two batches that lie in the order of an axis.
+"""Find candidate pairs of two batches that are in the order of an axis.
 
 A row's number in its batch is its *place*. Each band term whose build values rise turns a probe row into a range of
 places. The build rows are grouped by key with a stable counting sort, so the places of a key rise. The partners of a

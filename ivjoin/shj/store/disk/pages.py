@@ -1,8 +1,8 @@
-"""Map memory for each large array alone.
+"""Map memory for each large array separately.
 
-Freed memory of malloc and Arrow may stay allocated, and growing an array may copy it. Memory that is mapped for one
-array returns to the system with the array, and grows without a copy. The memory that an operator counts is therefore
-the memory that it uses.
+Freed memory of malloc and Arrow may stay allocated, and growing an array may copy it. If memory is mapped for one
+array, it returns to the system with the array, and grows without a copy. An operator therefore uses the memory that it
+counts.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Store rows of one side in files, index included, find them by a hash of their key, and read those that may match.
+"""Store rows of one side in files with their index, find them by a hash of their key, and read rows that may match.
 
-A row takes nine bytes of memory: a word with its key's hash and its number, and a byte of flags. The words lie in
-sorted runs that are merged so that few remain (a log-structured merge, O'Neil, Cheng, Gawlick and O'Neil, 1996). Axes
+A row takes nine bytes of memory: a word with its key's hash and its number, and a byte of flags. The words are in
+sorted runs, which are merged so that few remain (a log-structured merge, O'Neil, Cheng, Gawlick and O'Neil, 1996). Axes
 and payload form one record in a log, in the order of arrival. For each block of rows, the least and greatest value of
 every axis stay in memory, so a block behind the frontier is not read.
 """

@@ -1,4 +1,4 @@
-"""Index a store whose lists are slow by sorted runs, merged so that few remain (a log-structured merge).
+"""Index a store by sorted runs if its lists are slow. Runs are merged so that few remain (a log-structured merge).
 
 The lists of ``index_kernels`` walk one step for every row that a new row must pass, and a probe walks every row in the
 first axis's window. If that costs too much, a store switches to sorted runs: each batch is sorted by (key, axis), and

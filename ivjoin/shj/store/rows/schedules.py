@@ -1,4 +1,4 @@
-"""Allocate the schedules that find the rows a bound evicts: the registers of ``expiry_kernels`` and their heaps."""
+"""Allocate the schedules that find the rows below a bound: the registers of ``expiry_kernels`` and their heaps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Choose the axis of a store to search by when the first axis admits too many rows."""
+"""Choose another axis to search a store by if the first axis admits too many rows."""
 
 from __future__ import annotations
 

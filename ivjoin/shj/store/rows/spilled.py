@@ -1,7 +1,7 @@
-"""Store payload in files: one record a row with its fixed-width values, and logs of the bytes of text.
+"""Store payload in files: one record for each row with its fixed-width values, and logs of the bytes of text.
 
-Rows are found by their ids, so nothing of them stays in memory. The records that an output batch needs are read once
-for all of its columns. The disk space of evicted rows is reused.
+Rows are found by their ids, so no part of the payload stays in memory. The records that an output batch needs are read
+once for all of its columns. The disk space of evicted rows is reused.
 """
 
 from __future__ import annotations

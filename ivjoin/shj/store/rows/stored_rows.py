@@ -1,7 +1,7 @@
 """Store one side's rows: the ring of row records, the payload columns, the index, and the expiry schedules.
 
-Counts and edges live in the side's ``SIDE`` record, which the kernels read and write. This class gives Python access to
-them. :class:`ivjoin.shj.store.rows.side.SideStore` adds what changes the capacity or the index.
+Counts and edges are in the side's ``SIDE`` record, which the kernels read and write. This class gives Python access to
+them. :class:`ivjoin.shj.store.rows.side.SideStore` adds the methods that change the capacity or the index.
 """
 
 from __future__ import annotations
