@@ -225,7 +225,7 @@ def _slack(text: str | None) -> int | Decimal | str | None:
         return int(text) if text.isdigit() else number
     except (InvalidOperation, OverflowError) as e:
         raise OrderError(
-            f"slack is {came(text)}, which is too large; leave the order out if nothing is "
+            f"slack is {came(text)}, which is too large; omit the order if nothing is "
             "promised"
         ) from e
 

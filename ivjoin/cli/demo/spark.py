@@ -174,7 +174,7 @@ def join_files(spark: Any, console: Console, job: Job, folder: Path, files: int 
     seconds = perf_counter() - start
     counts = metrics(first), metrics(second)
     if not counts[0] or not counts[1]:
-        raise DemoError("the query could not be stopped half way: all or none of its micro-batches had ended")
+        raise DemoError("the query could not be stopped halfway: all or none of its micro-batches had ended")
     paths, rows = committed()
     return SparkRun((len(counts[0]), len(counts[1])), rows_at_stop, counts[0] + counts[1], seconds, paths, rows)
 

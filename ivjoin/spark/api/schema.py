@@ -33,14 +33,14 @@ def arrow_schema(schema: StructType, timezone: str) -> pa.Schema:
     for f in schema:
         if _has(f.dataType, "geometry", "geography"):
             raise UnsupportedError(
-                f"column {f.name!r} is {f.dataType.simpleString()}, which band_join cannot carry; convert it to binary "
-                "before the join, with st_asbinary"
+                f"column {f.name!r} is {f.dataType.simpleString()}, which band_join does not support; convert it to "
+                "binary before the join, with st_asbinary"
             )
         try:
             t = _arrow_type(f.dataType, timezone)
         except PySparkTypeError as e:
             raise UnsupportedError(
-                f"column {f.name!r} is {f.dataType.simpleString()}, which Spark cannot hand to Python; "
+                f"column {f.name!r} is {f.dataType.simpleString()}, which Spark cannot pass to Python; "
                 "drop it, or cast it to another type, before band_join"
             ) from e
         fields.append(pa.field(f.name, t))
@@ -161,7 +161,7 @@ def worker_budget(
     """Return the memory budget of an operator in a worker; None for no limit. Refuse unsupported options."""
     if when_full == "shed" or isinstance(when_full, Shed):
         raise UnsupportedError(
-            "when_full is 'shed'; expected 'raise', or 'spill' of static frames: on Spark no rows are dropped"
+            "when_full is 'shed'; expected 'raise', or 'spill' of static frames: on Spark, joins do not shed rows"
         )
     if streaming and (when_full == "spill" or isinstance(when_full, Spill)):
         raise UnsupportedError(

@@ -32,7 +32,7 @@ def aliases_of(left: Any, right: Any) -> dict[str, str]:
     for name, side in out.items():
         if _OWN.get(name, side) != side:
             raise ConditionError(
-                f"the {side} DataFrame has the alias {name!r}, which in a condition names the {_OWN[name]} side; "
+                f"the {side} DataFrame has the alias {name!r}, but in a condition it means the {_OWN[name]} side; "
                 "give it another alias"
             )
     return out
@@ -48,7 +48,7 @@ def condition_of(
     """
     if isinstance(condition, (list, tuple)):
         raise ConditionError(
-            f"condition is a {type(condition).__name__}; expected SQL text or one Column: put its parts together "
+            f"condition is a {type(condition).__name__}; expected SQL text or one Column: combine its parts "
             "with AND, or with & between Columns in parentheses"
         )
     given = condition

@@ -28,8 +28,8 @@ _NO_SQL = {
 
 def no_text(kind: str, shown: str) -> UnsupportedError:
     return UnsupportedError(
-        f"{_NO_SQL.get(kind, kind)} cannot be used in a join condition: {shown}. After an inner join the rows can be "
-        "filtered by it: left.band_join(...).where(...)"
+        f"{_NO_SQL.get(kind, kind)} cannot be used in a join condition: {shown}. After an inner join, filter "
+        "the rows by it: left.band_join(...).where(...)"
     )
 
 
@@ -43,12 +43,12 @@ def column_of(sides: Sequence[str], name: str) -> str:
         return f"{sides[0][0]}.{quoted_name(name)}"
     if not sides:
         raise ColumnError(
-            f"the Column {name!r} in the condition belongs to neither DataFrame of the join; take it from them: "
+            f"the Column {name!r} in the condition belongs to neither DataFrame of the join; write "
             f"left[{name!r}] or right[{name!r}]"
         )
     raise ColumnError(
-        f"the Column {name!r} in the condition belongs to both sides, which come from the same DataFrame; give them "
-        f"aliases (df.alias('a'), df.alias('b')) and write F.col('a.{name}')"
+        f"the Column {name!r} in the condition belongs to both sides, because they come from the same DataFrame; "
+        f"give them aliases (df.alias('a'), df.alias('b')) and write F.col('a.{name}')"
     )
 
 

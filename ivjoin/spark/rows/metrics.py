@@ -112,7 +112,7 @@ def metrics(
         if not hasattr(type(told), "get"):  # it waits
             raise IvjoinError(
                 f"query is a {type(told).__name__}; expected a StreamingQuery or its progress, or the Observation that "
-                "a join of static frames was given as name="
+                "was passed as name= to a join of static frames"
             )
         return [dict(told.get)]
     reported = [told] if isinstance(told, dict) else told.recentProgress

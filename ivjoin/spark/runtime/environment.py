@@ -37,7 +37,7 @@ def require_packages() -> None:
     if missing:
         raise MissingPackageError(
             f"ivjoin.spark needs {' and '.join(missing)}, which this Python does not have: "
-            "pip install 'ivjoin[spark]' brings everything but Java"
+            "pip install 'ivjoin[spark]' installs everything except Java"
         )
 
 

@@ -90,8 +90,8 @@ def _check_partitions(schema: pa.Schema, by: tuple[str, ...]) -> None:
         plain = (pa.types.is_integer, pa.types.is_string, pa.types.is_boolean, pa.types.is_date, pa.types.is_decimal)
         if not any(is_kind(t) for is_kind in plain):
             raise UnsupportedError(
-                f"partition_by names {name!r}, which is {t}; a folder's name can say integers, text, bools, dates and "
-                "decimals: make such a column before the join, such as to_date(ts)"
+                f"partition_by names {name!r}, which is {t}; the name of a folder can be an integer, text, a bool, "
+                "a date or a decimal: compute such a column before the join, for example to_date(ts)"
             )
     if len(set(by)) < len(by) or (by and len(by) == len(schema)):
         raise IvjoinError(f"partition_by is {list(by)}; expected some of the columns, each once, and one left over")

@@ -77,8 +77,8 @@ class DeltaFolder:
         layout = self._layout
         if _OTHERWISE.search(layout.folder):
             raise UnsupportedError(
-                f'format="delta" into {layout.folder!r}: the package deltalake takes that for another folder\'s name; '
-                "expected one without backslashes, control characters, and % before two hexadecimal digits"
+                f'format="delta" into {layout.folder!r}: the package deltalake reads this as another folder; '
+                "expected a path without backslashes, control characters, or % before two hexadecimal digits"
             )
         wrong = ", ".join(f"{f.name} {f.type}" for f in layout.schema if not _is_of_delta(f.type))
         if wrong:

@@ -49,7 +49,7 @@ class Folder:
         """Create the folder if necessary. Refuse a folder if readers would not see its old files with the new ones."""
         folder = Path(self._layout.folder)
         if folder.exists() and not folder.is_dir():
-            raise IvjoinError(f"path is {str(folder)!r}, which is a file; expected a folder, or a new one's name")
+            raise IvjoinError(f"path is {str(folder)!r}, which is a file; expected a folder, or the name of a new one")
         folder.mkdir(parents=True, exist_ok=True)
         others = {suffix for suffix in SUFFIXES.values() if suffix != self._layout.suffix}
         if (folder / "_delta_log").is_dir() or any(next(folder.rglob(f"part-*{it}"), None) for it in others):
@@ -60,13 +60,13 @@ class Folder:
         if self._log is None:
             if SinkLog.stands_in(folder):
                 raise IvjoinError(
-                    f"the folder {str(folder)!r} has the log of a file sink, and readers would see the logged files "
-                    "alone; write to another folder, or with partition_by or file_rows as before"
+                    f"the folder {str(folder)!r} has the log of a file sink, and readers would see only the "
+                    "logged files; write to another folder, or with partition_by or file_rows as before"
                 )
         elif not SinkLog.stands_in(folder) and any(folder.rglob(f"part-*{self._layout.suffix}")):
             raise IvjoinError(
-                f"the folder {str(folder)!r} holds files that no log names, which readers would not see once "
-                "partition_by or file_rows has made one; write to another folder"
+                f"the folder {str(folder)!r} contains files that no log names, and readers would not see them after "
+                "partition_by or file_rows has created a log; write to another folder"
             )
 
     def publish(self, query: str, batch: int, parts: Sequence[Part]) -> None:

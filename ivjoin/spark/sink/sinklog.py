@@ -50,7 +50,7 @@ class SinkLog:
         whose = self._query()
         if whose not in (None, query) or (whose is None and latest >= batch and not self._may_be(batch, query, latest)):
             raise IvjoinError(
-                f"the folder {str(self._folder.parent)!r} holds the output of another query, or of the same one "
+                f"the folder {str(self._folder.parent)!r} contains the output of another query, or of the same one "
                 "before its checkpoint was removed; with partition_by or file_rows each query and checkpoint has "
                 "a folder of its own"
             )

@@ -92,7 +92,7 @@ class PlanFiles:
             raise SnapshotError(f"{name!r} is no routing plan of a stream, or is damaged. {_START}") from e
         if kind != _KIND or version != _VERSION:
             raise SnapshotError(
-                f"{name!r} holds {came(kind)} of version {came(version)}; this ivjoin reads {_KIND!r} of version "
+                f"{name!r} contains {came(kind)} of version {came(version)}; this ivjoin reads {_KIND!r} of version "
                 f"{_VERSION}. {_START}"
             )
         digest = d.pop("digest", None)
@@ -263,7 +263,7 @@ def _query_and_batch() -> tuple[str, int]:
     said = [context.getLocalProperty(name) if context is not None else None for name in _PROPERTIES]
     if said[0] is None or said[1] is None:
         raise IvjoinError(
-            f"this Spark does not give its tasks {' and '.join(_PROPERTIES)}, which routing_dir needs; leave it out"
+            f"this Spark does not give its tasks {' and '.join(_PROPERTIES)}, which routing_dir needs; omit routing_dir"
         )
     return said[0], int(said[1])
 

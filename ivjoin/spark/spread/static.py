@@ -154,7 +154,7 @@ def table_join(
         raise UnsupportedError(
             f"{what}, but the {SIDES[1 - stream]} frame is static and the {SIDES[stream]} stream does not end, so a "
             f"row of the static frame would never be decided. Expected how to be one of {', '.join(map(repr, good))}"
-            f"{'' if not stream else '; or give the stream as the left frame'}"
+            f"{'' if not stream else '; or pass the stream as the left frame'}"
         )
     keys = key_sql(plan_of(spec))
     run = spec.with_orders((), (), "raise")

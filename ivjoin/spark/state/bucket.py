@@ -175,7 +175,7 @@ def taken(key: tuple[str, int]) -> tuple[str, SymmetricHashJoin] | None:
 
 
 def keep(key: tuple[str, int], token: str, op: SymmetricHashJoin) -> None:
-    """Cache an operator in case this worker runs the bucket's next turn. Cached operators share one operator's limit."""
+    """Cache an operator in case this worker runs the bucket's next turn. All of them share one operator's limit."""
     _kept[key] = (token, op)
     size = sum(o.metrics.state_bytes for _, o in _kept.values())
     most = _MOST_KEPT_BYTES if op.account.limit is None else min(_MOST_KEPT_BYTES, op.account.limit)

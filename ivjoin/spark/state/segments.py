@@ -41,7 +41,7 @@ def check_setup(spark: Any) -> None:
     if protobuf is None:
         raise IvjoinError(
             'backend="transformWithState" needs the package protobuf on the driver and on every worker: '
-            "pip install protobuf; or leave the option out for applyInPandasWithState"
+            "pip install protobuf; or omit the option to use applyInPandasWithState"
         )
     provider = spark.conf.get("spark.sql.streaming.stateStore.providerClass", "")
     if "RocksDB" not in provider:

@@ -114,7 +114,7 @@ def _hot(spec: JoinSpec, n_keys: int, given: Sequence[object]) -> tuple[HotKey, 
     if n_keys == 0 or n_keys != len(spec.on):
         raise IvjoinError(
             f"hot_keys is {came(given)}, but the join has {n_keys} key columns to hash by and on={list(spec.on)}; "
-            "expected it with on=..., all keys being given there"
+            "expected hot_keys together with on=..., which must name all keys"
         )
     out: list[HotKey] = []
     types = [spec.schemas[0].field(a).type for a, _ in spec.on]

@@ -130,7 +130,7 @@ def window_plan(
     left: pa.Schema, right: pa.Schema, *, aggregate: WindowAggregates | None, how: str, include_previous: bool,
     timezone: str | None, params: Params | None = None, alias: str | None = None, **question: object,
 ) -> tuple[JoinPlan, Asked]:
-    """Return the plan of the engine's aggregates, and the columns made of them. ``alias`` is a name of the right side."""
+    """Return the plan of the engine's aggregates, and the columns made of them. ``alias`` names the right side."""
     if not isinstance(include_previous, bool):
         raise OptionError(f"include_previous is {came(include_previous)}; expected True or False")
     if how not in ("left", "inner"):
