@@ -1,1 +1,1 @@
-"""Files: formats, atomic replacement, and the row groups that a predicate can match."""
+"""Read and write files: formats, atomic replacement, and the row groups that a predicate can match."""

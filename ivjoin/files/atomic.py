@@ -1,4 +1,4 @@
-"""A file that appears completely or not at all: it is written next to its target, and renamed at the end."""
+"""Write a file that appears completely or not at all: write it next to its target, and rename it at the end."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def output_place(path: str) -> str:
 class Replacement:
     """An open binary file whose bytes appear under ``path`` only when :meth:`commit` is called.
 
-    Until then they are in a hidden file in the same folder, so a failure leaves an older file untouched. A path that
+    Until then they are in a hidden file in the same folder, so a failure does not change an older file. A path that
     cannot be written raises FileError at once. Standard output (``-``), devices and pipes are written directly.
     """
 
@@ -68,12 +68,12 @@ class Replacement:
         return file
 
     def pass_on(self) -> None:
-        """Flush, so that the reader of a pipe gets what was written so far."""
+        """Flush, so that the reader of a pipe receives all bytes written so far."""
         if self._partial is None:
             self.file.flush()
 
     def commit(self) -> None:
-        """Replace an older file; afterwards :meth:`abandon` does nothing."""
+        """Replace an older file. Afterwards, :meth:`abandon` does nothing."""
         self.file.flush()
         if self._partial is None:
             return
@@ -84,7 +84,7 @@ class Replacement:
         self._partial = None
 
     def abandon(self) -> None:
-        """Delete what was written."""
+        """Delete the unfinished file."""
         if self._partial is not None:
             with suppress(OSError, AttributeError):
                 self.file.close()

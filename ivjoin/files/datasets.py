@@ -1,4 +1,4 @@
-"""Any number of files as one input: only the needed columns, and only the row groups that can match."""
+"""Read any number of files as one input: only the needed columns, and only the row groups that can match."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _WHOLE_ROWS = 1 << 17  # of a batch of row groups that are read at once
 
 
 class Files:
-    """An input of one or more files, with its schema; ``ends`` is False for a pipe.
+    """An input of one or more files, with its schema. ``ends`` is False for a pipe.
 
     ``rows`` is the number of rows, if the files state it. ``ranges`` are the domains of columns in each Parquet row
     group, from the footers. ``local`` are the files on this machine, if their names are known.

@@ -1,4 +1,4 @@
-"""Files and standard streams of Parquet, CSV and Arrow IPC as Arrow streams: read by batch, written atomically."""
+"""Read Parquet, CSV and Arrow IPC from files and standard streams batch by batch, and write them atomically."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ _IPC_FILE_MAGIC = b"ARROW1"
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """An input: its schema, its batches, and if the file states them its number of rows and Parquet's footer.
+    """An input: its schema, its batches, and its number of rows and Parquet footer, if the file has them.
 
-    Batches are read on demand; a damaged file raises :class:`FileError` then.
+    Batches are read on demand. A damaged file raises :class:`FileError` at that time.
     """
 
     schema: pa.Schema
@@ -55,7 +55,7 @@ class Source:
 
 
 def format_of(path: str, declared: str | None = None) -> str:
-    """Return the format of ``path``: by its extension, else ``declared``, else an Arrow stream for ``-``.
+    """Return the format of ``path``: by its extension, or else ``declared``, or else an Arrow stream for ``-``.
 
     FileError if neither the extension nor ``declared`` states it.
     """
@@ -282,7 +282,7 @@ class Sink:
             self._place.commit()
 
     def abandon(self) -> None:
-        """Delete what was written. After :meth:`commit` this does nothing."""
+        """Delete the unfinished file. After :meth:`commit`, this does nothing."""
         if self._writer is not None:
             # Closed while its file is open, even if that fails: the garbage collector would warn later.
             with suppress(Exception):

@@ -1,4 +1,4 @@
-"""Several files: texts and Arrow streams one after the other, and errors that name one of them."""
+"""Read several text files or Arrow streams one after the other, and name the file in errors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Read = Callable[[Sequence[str] | None, list[int] | None, bool], Iterator[pa.Reco
 
 
 class Linked:
-    """A text file behind a link that leaves the input folder: its errors show none of its content."""
+    """A text file behind a link to a place outside the input folder. Its errors do not show its content."""
 
     def __init__(self, name: str, kind: str, dialect: Dialect | None, system: Any) -> None:
         self._name, self._kind = name, kind
@@ -71,7 +71,7 @@ class Stream:
 
 
 def one_by_one(schema: pa.Schema, files: Sequence[Text | Stream | Linked], parts: Partitions) -> Read:
-    """Return a reader of one file after the other: the columns of the schema, by name and in its types."""
+    """Return a reader of one file after the other, with the columns of the schema, by name and in its types."""
 
     def read(names: Sequence[str] | None, groups: object, alone: bool) -> Iterator[pa.RecordBatch]:
         wanted = schema if names is None else pa.schema([schema.field(n) for n in names], schema.metadata)
@@ -136,7 +136,7 @@ def each(take: Callable[[str], Any], names: list[str], near: bool) -> list[Any]:
 def checked(
     batches: Iterator[pa.RecordBatch], what: str, kind: str, culprit: Callable[[], str | None] = lambda: None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield batches after validation: in damaged Arrow files, offsets and indices may lead outside of the data.
+    """Yield batches after validation, because in damaged Arrow files, offsets and indices may be outside the data.
 
     After an error, ``culprit`` finds the file of a folder that it comes from.
     """

@@ -1,11 +1,11 @@
-"""Folders in which each file is written once: it appears completely or not at all, and one writer of a name succeeds.
+"""Folders in which each file is written once. It appears completely or not at all, and only one writer succeeds.
 
 - A mounted folder: write under a hidden name, flush, and hard-link to the name, which fails if the name exists.
 - HDFS: write under a hidden name, and rename, which fails if the name exists.
 - S3, Google Cloud and Azure, through fsspec's s3fs, gcsfs or adlfs: one put on the condition that the object does not
   exist (``If-None-Match: *`` or ``ifGenerationMatch=0``).
 
-Other stores are refused, because they could silently lose the file of one of two writers.
+Other stores are not supported, because they could silently lose the file of one of two writers.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _WAITS = (0.1, 0.4, 1.6)  # seconds before a put is tried again
 
 
 class OnceFolder(Protocol):
-    """A folder that many processes write. All methods raise OSError and no other error."""
+    """A folder to which many processes write. All methods raise only OSError."""
 
     def names(self) -> list[str]:
         """Return the names of the files at this moment; an empty list if the folder does not exist yet."""
@@ -48,7 +48,8 @@ class OnceFolder(Protocol):
     def create(self, name: str, data: bytes) -> bool:
         """Write a file unless the name exists; return whether this call wrote it.
 
-        False does not prove that another process wrote it: if an answer was lost, an earlier try of this call may have.
+        False does not prove that another process wrote it. If a response was lost, an earlier attempt of this call may
+        have written it.
         """
 
     def delete(self, name: str) -> None: ...
@@ -221,9 +222,10 @@ def once_folder(what: str, text: str) -> OnceFolder:
 
 
 def try_once(what: str, text: str) -> None:
-    """Check that a folder has the required properties, or raise FileError; make it if it does not exist.
+    """Check that a folder has the required properties, or raise FileError. Create it if it does not exist.
 
-    The check writes a file under a hidden name, writes it again, which must fail, lists it, reads it and deletes it.
+    The check writes a file under a hidden name. It writes the file again, which must fail. It then lists, reads and
+    deletes the file.
     """
     folder, said = once_folder(what, text), f"{what} is {named(text)}"
     probe = f".{secrets.token_hex(8)}.partial"

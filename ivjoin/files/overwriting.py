@@ -1,4 +1,4 @@
-"""The local files that an input is read from, and the refusal of an output that would replace one of them."""
+"""Find the local files of an input, and refuse an output that would replace one of them."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _SCAN = re.compile(r"^\s*\w+ SCAN \[(.+?)(?:, \.\.\. \d+ other sources?)?\]$", r
 
 @dataclass(frozen=True, slots=True)
 class InputFiles:
-    """The files on this machine that an input is read from, by absolute paths.
+    """The files of an input on this machine, by absolute paths.
 
-    ``grows`` is a folder or pattern: a file that appears there is part of the input next time. ``opened``: the input is
-    an open file of unknown name.
+    ``grows`` is a folder or pattern: a new file there is part of the input when it is opened again. ``opened``: the
+    input is an open file without a known name.
     """
 
     names: tuple[str, ...]
@@ -56,7 +56,7 @@ class InputFiles:
 
 
 def input_files(system: Any, names: Iterable[str], grows: str | None = None) -> InputFiles | None:
-    """Return the local files of an input, from a file system of Arrow's and names in it; None if it is elsewhere.
+    """Return the local files of an input, given an Arrow file system and names in it; None if it is not local.
 
     The name ``-`` is standard input.
     """
@@ -102,7 +102,7 @@ def _local(system: Any, name: str) -> str | None:
 def refuse_overwriting(what: str, path: str, inputs: Iterable[InputFiles | None]) -> None:
     """Raise FileError if a path (``-`` is standard output) is an input, or would be found when the input is read again.
 
-    ``what`` is what is written, for the error.
+    ``what`` describes the output, for the error.
     """
     place = same_place(path)
     if place is None:
@@ -128,7 +128,7 @@ def refuse_overwriting(what: str, path: str, inputs: Iterable[InputFiles | None]
 
 
 def same_place(path: str) -> tuple[int, int] | str | None:
-    """Return what identifies a place, however its name is written; ``-`` is standard output.
+    """Return an identity of a place that does not depend on the spelling of its name; ``-`` is standard output.
 
     The device and number of an existing file or folder (also of redirected standard output), the path of another, and
     None for a device or a pipe.

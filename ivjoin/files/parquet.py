@@ -33,7 +33,7 @@ def open_parquet(file: Any, footer: pq.FileMetaData | None = None) -> pq.Parquet
 
 
 def dataset_format(near: bool) -> ds.ParquetFileFormat:
-    """Return the same settings for a dataset; ``near``: its files are on this machine."""
+    """Return the same settings for a dataset. ``near`` states whether its files are on this machine."""
     import pyarrow.dataset as ds
 
     # the latency of a remote store is worth the memory of reading ahead

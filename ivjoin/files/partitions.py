@@ -15,7 +15,7 @@ __all__ = ["Partitions"]
 
 
 class Partitions:
-    """The hive partitions of files; folders above the given ``folder`` are no partitions."""
+    """The hive partitions of files. Folders above the given ``folder`` are not partitions."""
 
     def __init__(self, names: Sequence[str], folder: str | None = None) -> None:
         self._names = list(names)
@@ -32,8 +32,8 @@ class Partitions:
     def added_to(self, schema: pa.Schema) -> pa.Schema:
         """Return a schema with the partition columns; FileError if a folder's value is not of the files' type.
 
-        A column that the files have too keeps its place and type; its values come from the folders. Another one is
-        int32 where all values are, else text.
+        If the files also have the column, it retains its place and type, and its values come from the folders.
+        Otherwise the column is int32 if all values are, or else text.
         """
         if not self._keys:
             return schema
@@ -72,7 +72,7 @@ class Partitions:
         return {key: values[i] for key, values in self._values.items()}
 
     def expression(self, i: int) -> Any:
-        """Return the same as an expression of ``pyarrow.dataset``; None of a file without partitions."""
+        """Return the same as an expression of ``pyarrow.dataset``; None for a file without partitions."""
         import pyarrow.compute as pc
 
         whole = None

@@ -1,4 +1,4 @@
-"""Locate files: a path, several, a pattern, a folder or a URI, as names in one of Arrow's file systems."""
+"""Locate files: turn a path, several paths, a pattern, a folder or a URI into names in an Arrow file system."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def pattern_of(source: Any) -> str | None:
 
 
 def leaves(name: str, grows: str) -> bool:
-    """Return whether a local file is a link to somewhere outside of a folder, or of a pattern's fixed part."""
+    """Return whether a local file is a link to a place outside a folder, or outside a pattern's fixed part."""
     base = os.path.realpath(re.split(r"[*?\[]", grows, maxsplit=1)[0])
     while not os.path.isdir(base):
         base = os.path.dirname(base)
@@ -151,6 +151,6 @@ def _matching(system: fs.FileSystem, path: str, local: bool) -> list[str]:
 
 
 def is_hidden(name: str, folder: str) -> bool:
-    """Return whether a file of a folder is left out of it: a part of its name begins with a dot or an underscore."""
+    """Return whether a file of a folder is ignored: a part of its name begins with a dot or an underscore."""
     parts: Sequence[str] = Path(os.path.relpath(name, folder)).parts
     return any(p.startswith((".", "_")) for p in parts)

@@ -1,4 +1,4 @@
-"""The ranges of columns that the statistics of Parquet files and the partitions of datasets state."""
+"""The ranges of columns, from the statistics of Parquet files and the partitions of datasets."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Ranges:
         raise NotImplementedError
 
     def of_groups(self, groups: Sequence[int], columns: Sequence[Node]) -> dict[Node, Dom]:
-        """Return the hull of the domains over at least one row group, of each column with a domain in all of them."""
+        """Return the hull of the domains over at least one row group, for each column with a domain in all of them."""
         hull, *rest = (self.of_group(g, columns) for g in groups)
         for other in rest:
             hull = {c: _hull(d, other[c]) for c, d in hull.items() if c in other}

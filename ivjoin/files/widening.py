@@ -1,4 +1,4 @@
-"""Merge the columns of several files into one schema: each column by its name, in the widest of its types."""
+"""Merge the columns of several files into one schema, by name, each in the widest of its types."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def unified(what: str, schemas: Iterable[tuple[str, pa.Schema]], text: bool = Fa
     """Return the columns of all files, in the order in which they first appear; FileError if no common type exists.
 
     ``schemas`` has each file's name and schema. ``text``: types were inferred, so any column may be read as text again.
-    A column is nullable if it is so in one file, or if one file lacks it.
+    A column is nullable if it is nullable in one file, or if one file lacks it.
     """
     given = list(schemas)
     if all(schema.equals(given[0][1]) for _, schema in given[1:]):

@@ -1,4 +1,4 @@
-"""What happens to late rows: a rule by name, or a function that receives them. By how much rows are late."""
+"""The rule for late rows: a name, or a function that receives them. Also measure how late rows are."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def late_rule(on_late: OnLate) -> tuple[str, Report | None]:
 def greatest_lateness(
     t: OrderTracker, was: int, late: np.ndarray, ordinals: np.ndarray, valid: np.ndarray | None, within: bool
 ) -> Any:
-    """Return by how much late rows are behind the furthest row before each, at most; None without a measure.
+    """Return the greatest distance of a late row from the furthest row before it; None if there is no distance.
 
-    ``was`` is the edge of the order before the batch. ``within``: whether rows of the same batch count.
+    ``was`` is the edge of the order before the batch. ``within`` states whether rows of the same batch count.
     """
     floats = t.node.type.kind == "float"
     there = np.ones(len(ordinals), dtype=bool) if valid is None else valid.copy()

@@ -1,7 +1,7 @@
 """Slack: how far a row may fall below the greatest value before it, in the units of a type.
 
-Edges are ordinals of greatest values, inverted (``~v``) if the order falls. The functions return the least (inverted)
-ordinal that fulfils the promise, exactly.
+Edges are ordinals of greatest values, inverted (``~v``) if the order falls. The functions return exactly the least
+(inverted) ordinal that fulfils the promise.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class OrderTracker:
         self.edge = self.limit = I64_MIN
 
     def move_to(self, record: np.ndarray) -> None:
-        """Use another record from now on: the words of a TRACKER."""
+        """Use another record: the words of a TRACKER."""
         old, self._registers, self._words = self._registers, record, record.data
         record[_SEEN] = old[_SEEN]
 
@@ -266,7 +266,7 @@ class Frontier:
         out[node] = (low, high, null)
 
     def promise(self, node: Node, ordinal: int, descending: bool) -> None:
-        """Promise that no later row lies below (descending: above) an ordinal. A NaN has no order and may arrive."""
+        """Promise that no later row is below (descending: above) an ordinal. A NaN has no order and may arrive."""
         low, high = self.promised.get(node) or ordinal_range(node.type)
         if not descending:
             low = max(low, ordinal)
@@ -278,7 +278,7 @@ class Frontier:
         self.refresh()
 
     def narrow(self, node: Node, low: int, high: int) -> None:
-        """Promise that no later row that can match lies outside these ordinals. A NaN is above all of them."""
+        """Promise that no later row that can match is outside these ordinals. A NaN is above all of them."""
         a, b = self.promised.get(node) or ordinal_range(node.type)
         self.promised[node] = (max(low, a), min(high, b))
         self.refresh()
@@ -294,7 +294,7 @@ class Frontier:
         return bad if bad.any() else None
 
     def limits_of(self, node: Node) -> tuple[int, int, bool]:
-        """Return the ordinals to which bounds and watermarks limit an expression, and whether a NaN may lie above them.
+        """Return the ordinals to which bounds and watermarks limit an expression, and whether a NaN may be above them.
 
         Without bounds, these are the ends of int64.
         """

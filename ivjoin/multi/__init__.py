@@ -1,1 +1,1 @@
-"""Joins of two to eight inputs: the question, its steps of two inputs each, and bounds across all inputs."""
+"""Joins of two to eight inputs: the arguments, the steps of two inputs each, and bounds across all inputs."""

@@ -85,7 +85,7 @@ class Across:
         return [c for c in columns_read(beyond) if c.params[1] in names]
 
     def prepare(self) -> None:
-        """Declare all possible bounds to each step at once; a later declaration would scan all of its rows."""
+        """Declare all possible bounds to each step at the start; a later declaration would scan all its rows."""
         for (i, p), nodes in self._wanted.items():
             if not self.closed[i][p]:
                 spans = {self._locally(i, n): ordinal_range(n.type) for n in nodes}
@@ -106,8 +106,8 @@ class Across:
     def prune(self, stored: int, force: bool, soon: bool = True) -> None:
         """Compute bounds across the inputs, and pass them to each step.
 
-        ``stored``: the number of stored rows. Without ``force``, the computation waits until it pays. With few stored
-        rows and without ``soon``, a forced one waits for the next rows.
+        ``stored`` is the number of stored rows. Without ``force``, the computation waits until it is worth its cost.
+        With few stored rows and without ``soon``, a forced computation waits for the next rows.
         """
         if all(i.ended for i in self._inputs.values()):
             self._pass_bounds()
@@ -135,7 +135,7 @@ class Across:
             self._pass_bounds()
 
     def _evict(self) -> bool:
-        """Evict stored rows that only the whole condition excludes. Return whether these were many."""
+        """Evict stored rows that only the whole condition excludes. Return whether there were many."""
         self._since_evict, evicted = 0, 0
         before = sum(op.rows for op in self._operators)
         for (i, p), columns in self._kept.items():
@@ -150,7 +150,7 @@ class Across:
 
     @property
     def _waits(self) -> bool:
-        """Return whether only its stored rows bound an input."""
+        """Return whether an input is bounded only by its stored rows."""
         return any(i.ended or not i.frontier.intervals for i in self._inputs.values())
 
     def _pass_bounds(self) -> bool:

@@ -22,7 +22,7 @@ def stored(operators: Sequence[StepJoin]) -> tuple[int, int]:
 def counted(
     layout: Layout, operators: Sequence[StepJoin], inputs: Mapping[str, Input], totals: tuple[int, int, int]
 ) -> MultiJoinMetrics:
-    """Return the metrics. ``totals``: the rows out, and the most rows and bytes stored so far."""
+    """Return the metrics. ``totals``: the output rows, and the greatest numbers of rows and bytes stored so far."""
     rows_out, peak_rows, peak_bytes = totals
     copies = {a: [operators[i].stored(SIDES[p]) for i, p in layout.homes(a)] for a in inputs}
     views = {

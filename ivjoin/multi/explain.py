@@ -1,4 +1,4 @@
-"""Explain a join of many inputs: its steps, its state, the bounds through other inputs, and its grid."""
+"""Explain a join of many inputs: its steps, its state, the bounds that other inputs give, and its grid."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def explained(
 
 
 class _Words:
-    """Expressions over a wide row, as the condition writes them."""
+    """Expressions over a wide row, in the form of the condition."""
 
     def __init__(self, spec: MultiSpec) -> None:
         self._names = [
@@ -114,7 +114,7 @@ def _bounds(
 def _needed(
     parts: list[Part], frontier: Frontier, node: Node, span: Span, columns: Iterable[Node]
 ) -> list[Part]:
-    """Return a minimal set of conjuncts that gives a bound, by removing one after the other."""
+    """Return a minimal set of conjuncts that implies a bound, by removing one after the other."""
     for p in list(parts):
         rest = [q for q in parts if q is not p]
         if _bounds(rest, frontier, [node], columns).get(node) == span:
@@ -194,7 +194,7 @@ def _stored(spec: MultiSpec, step: Step, side: Side, other: Side, words: _Words)
 
 
 def _passed_by(spec: MultiSpec, sources: list[str], nodes: list[Node], words: _Words) -> str:
-    """Return which columns must not be null for later rows of some inputs to bound rows; "" if no column."""
+    """Return the columns that must not be null so that later rows of some inputs bound rows; "" if no column."""
     if not skips_nulls(p.node for p in spec.parts):
         return ""
     asked = [c for c in columns_of(*(p.node for p in spec.parts)) if c not in spec.certain[0]]

@@ -27,7 +27,7 @@ class Feeding:
         self.begun = False  # whether a step has taken rows of the batch under way
 
     def push(self, alias: str, rows: pa.RecordBatch, reserve: bool) -> Iterator[pa.RecordBatch]:
-        """Push rows to all steps that they go to. With ``reserve``, request the memory to store them first."""
+        """Push rows to all of their steps. With ``reserve``, first request the memory to store them."""
         stores = self._layout.stores[alias]
         for i, p in stores if reserve else ():
             self._operators[i].reserve(SIDES[p], rows)
@@ -64,7 +64,7 @@ class Feeding:
 
 
 def _taker(spec: MultiSpec, layout: Layout, i: int, alias: str) -> tuple[str, ...]:
-    """Return the inputs of the rows that a step passes on, in their order; for results, all inputs."""
+    """Return the inputs whose rows a step passes on, in their order; for results, all inputs."""
     route = layout.routes[alias]
     at = [step for step, _ in route].index(i) + 1
     if at == len(route):
@@ -76,7 +76,7 @@ def _taker(spec: MultiSpec, layout: Layout, i: int, alias: str) -> tuple[str, ..
 def _order(
     given: tuple[str, ...], wanted: tuple[str, ...], spec: MultiSpec
 ) -> tuple[list[int], pa.Schema] | None:
-    """Return the places of columns of some inputs in the order of others, and the schema; None if it is that order."""
+    """Return the positions of columns in another order of the inputs, and the schema; None if the order is the same."""
     if given == wanted:
         return None
     names = [n for a in given for n in spec.wide(a).names]

@@ -25,8 +25,8 @@ __all__ = ["Input"]
 class Input:
     """An input's frontier, and the check of its batches.
 
-    ``spec`` is the input alone, with its wide names. With ``late_within`` False, a row is late only by rows of earlier
-    batches. ``certain`` are columns that are not NULL, and floats that are not NaN, in any result.
+    ``spec`` is the input alone, with its wide names. If ``late_within`` is False, only rows of earlier batches can make
+    a row late. ``certain`` are columns that are not NULL, and floats that are not NaN, in any result.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Input:
     def screen(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the rows of a wide batch to join, and move the frontier.
 
-        LateRowError or EvaluationError before anything has changed.
+        Raise LateRowError or EvaluationError before anything has changed.
         """
         try:
             kept, late = self._intake.screen(0, batch) if batch.num_rows else (batch, 0)
@@ -98,7 +98,7 @@ class Input:
         return kept
 
     def _own(self, error: IvjoinError) -> IvjoinError:
-        """Return the same error, about the input by its alias."""
+        """Return the same error, with the alias of the input."""
         own = error.saying(of_input(str(error), self.alias))
         if isinstance(own, LateRowError):
             own.side, own.column = self.alias, of_input(str(own.column), self.alias)
@@ -115,7 +115,7 @@ class Input:
         self.frontier.refresh()
 
     def refuse_late(self, batch: pa.RecordBatch) -> None:
-        """Raise LateRowError or EvaluationError before a batch is taken piece by piece. Change nothing."""
+        """Raise LateRowError or EvaluationError before a batch is pushed in pieces. Change nothing."""
         try:
             self._intake.refuse_first(0, batch)
         except (LateRowError, EvaluationError) as e:

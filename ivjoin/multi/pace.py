@@ -55,10 +55,10 @@ def sorted_along(
 ) -> dict[str, tuple[Node, Node]]:
     """Return the sort column of each input, and the expression of it that bands compare, over wide names.
 
-    All inputs then follow connected bands. The expression rises with the column and has one type in all inputs. Bands
-    are preferred to keys that connect as many inputs, because all rows of a hot key would be stored. Keys win only if
-    the sample ``seen`` shows that bands store many rows and the most frequent key few. Empty if no two inputs are
-    connected.
+    All inputs then follow connected bands. The expression rises with the column and has the same type in all inputs.
+    Bands are preferred to keys that connect as many inputs, because all rows of a hot key would be stored. Keys are
+    selected only if the sample ``seen`` shows that bands store many rows and the most frequent key has few. The result
+    is empty if no two inputs are connected.
     """
     declared = {a: {o.node for o in spec.inputs[a].orders[0]} for a in spec.aliases}
     owner = {f.name: a for a in spec.aliases for f in spec.wide(a)}
@@ -133,7 +133,7 @@ def _column(node: Node) -> Node | None:
 
 
 def behind(groups: Sequence[Mapping[Node, int]], inputs: Mapping[str, Input], rows: Mapping[str, int]) -> str:
-    """Return the input that is last along the groups of connected bands, else the one with the fewest read rows."""
+    """Return the input that is furthest behind along connected bands, or else the one with the fewest rows read."""
     least = min(rows, key=lambda a: rows[a])
     progress: dict[str, tuple[int, int]] = {}
     for group in groups:

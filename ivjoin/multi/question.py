@@ -1,4 +1,4 @@
-"""Check and resolve the arguments of a join of many inputs: the result is a :class:`MultiSpec`."""
+"""Check and resolve the arguments of a join of many inputs. The result is a :class:`MultiSpec`."""
 
 from __future__ import annotations
 
@@ -220,7 +220,7 @@ def _is_never_true(node: Node) -> bool:
 
 
 def components(aliases: Sequence[str], links: Iterable[frozenset[str]]) -> list[list[str]]:
-    """Return the inputs in groups that no link joins."""
+    """Return the groups of inputs that links connect."""
     group = {a: {a} for a in aliases}
     for link in links:
         joined: set[str] = set().union(*(group[a] for a in link)) if link else set()
@@ -234,7 +234,7 @@ def components(aliases: Sequence[str], links: Iterable[frozenset[str]]) -> list[
 
 
 def check_multi(spec: MultiSpec) -> None:
-    """Check a spec that :meth:`MultiSpec.from_json` has read; IvjoinError if no call makes such a join."""
+    """Check a spec that :meth:`MultiSpec.from_json` has read; IvjoinError if no call could make such a join."""
     for alias, schema in named_inputs(spec.schemas).items():
         schema_of(schema, f"the schema of {alias!r}", f"input {alias!r}")
     _wide_names(spec.schemas)
@@ -256,7 +256,7 @@ def check_multi(spec: MultiSpec) -> None:
 
 
 def alias_named(alias: Any, known: Sequence[str]) -> str:
-    """Return an alias that exists, or raise ProtocolError."""
+    """Return the alias if it exists, or raise ProtocolError."""
     if not isinstance(alias, str) or alias not in known:
         hint = nearest(alias, known) if isinstance(alias, str) else ""
         raise ProtocolError(f"the input is {came(alias)}; expected one of {', '.join(map(repr, known))}{hint}")

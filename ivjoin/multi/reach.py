@@ -1,8 +1,9 @@
 """Bound the values of later rows of each side of a step, from the frontiers of all inputs.
 
-A future result has a future row of some input x. For each x, the whole condition contracts a box: x is in its frontier,
-and every other input is stored or future. So the frontier of one input bounds another through a third. A stored row
-that matches only rows outside of these bounds is evicted. Results of stored rows alone have already been emitted.
+A future result contains a future row of some input x. For each x, the whole condition contracts a box in which x is in
+its frontier, and every other input is stored or future. The frontier of one input therefore bounds another input
+through a third one. A stored row is evicted if it matches only rows outside these bounds. Results of stored rows alone
+have already been emitted.
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ class Reach:
         self._asserted: dict[tuple[Node, ...], tuple[Node, ...]] = {}
 
     def future(self, alias: str, frontiers: Mapping[str, Frontier], hulls: Mapping[str, Box]) -> Box | None:
-        """Return the values that wanted expressions can have in results with a later row of an input; None for none.
+        """Return the values of wanted expressions in results with a later row of an input; None for no result.
 
-        ``hulls`` are the domains of the other inputs' rows, stored and future; a missing input is unbounded. The alias
-        "" stands for a result of stored rows alone.
+        ``hulls`` are the domains of the other inputs' rows, stored and future. A missing input is unbounded. The alias
+        "" means a result of stored rows alone.
         """
         from ivjoin.propagation import Dom, Outcome, confirmed, contract_nodes, propagator
 
@@ -78,7 +79,7 @@ def rounds_of(aliases: Collection[str]) -> int:
 
 
 def hull(node: Node, span: Span | None, null: bool = True) -> Any:
-    """Return the domain of a closed interval of ordinals; None is the empty one."""
+    """Return the domain of a closed interval of ordinals; None means the empty domain."""
     return domain_of(node, (*((1, 0) if span is None else span), null))
 
 

@@ -45,7 +45,7 @@ class MultiSpec:
     _derived: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
 
     def derived(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Return what follows from the spec and the key alone, made once; callers must not change it."""
+        """Return a value that depends only on the spec and the key. It is made once, and callers must not change it."""
         found = self._derived.get(key)
         if found is None:
             if len(self._derived) >= _MOST_DERIVED:

@@ -1,1 +1,1 @@
-"""Join types: which matched pairs, rows at their first match, and decided rows each of them emits."""
+"""Join types: the matched pairs, rows at their first match, and decided rows that each type emits."""

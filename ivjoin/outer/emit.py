@@ -73,7 +73,7 @@ class StoredRows:
 
 @dataclass(frozen=True, slots=True)
 class OutputField:
-    """The source of an output column: a left column, a right one, or for a join key either of them."""
+    """The source of an output column: a left column, a right column, or for a join key either of them."""
 
     left: int | None
     right: int | None

@@ -27,16 +27,16 @@ class JoinType:
 
     @property
     def single(self) -> int | None:
-        """Return the side whose columns alone are output; None if both are."""
+        """Return the side if the output has only its columns; None if it has the columns of both."""
         return self.semi if self.semi is not None else self.anti
 
     @property
     def preserved(self) -> tuple[bool, bool]:
-        """Return for each side whether single rows of it become output: unmatched, semi or anti."""
+        """Return for each side whether the join emits single rows of it: unmatched, semi or anti."""
         return self.keep[0] or self.single == 0, self.keep[1] or self.single == 1
 
     def owes(self, side: int) -> bool:
-        """Return whether an unmatched row of the side becomes output when it is decided."""
+        """Return whether the join emits an unmatched row of the side when it is decided."""
         return self.keep[side] or self.anti == side
 
 

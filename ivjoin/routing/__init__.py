@@ -1,7 +1,7 @@
 """Run one join on many workers: plan which copies of a row go to which worker (`docs/guides/parallel.md`).
 
-A planner takes samples of both sides and returns a routing plan, a function from a row to its cells. Each cell is a
-join of its own.
+A planner takes samples of both sides and returns a routing plan, which is a function from a row to its cells. Each cell
+is a separate join.
 """
 
 from ivjoin.routing.along import Edge, PlanList, along

@@ -1,8 +1,9 @@
-"""Plans that follow each other along the band: a row never moves from one cell to another.
+"""Plans that follow each other along the band. A row never moves from one cell to another.
 
-Plan e covers the left rows with places in [T_e, T_e+1) of one axis. A right row follows every plan that it reaches, so
-each plan is a correct join of its own piece. If right rows are preserved, each has a home plan too, and a left row also
-goes, not owned, to the home plans of its matches. If only right rows are preserved, the sides swap roles.
+Plan e covers the left rows with places in [T_e, T_e+1) of one axis. A right row goes to every plan that it reaches, so
+each plan is a correct join of its own piece. If right rows are preserved, each of them also has a home plan. A left row
+then also goes to the home plans of its matches, as a copy that is not owned. If only right rows are preserved, the
+sides are swapped.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class Edge:
         return self.top >= I64_MAX
 
     def joined(self, other: Edge) -> Edge:
-        """Return the farther edge of two tasks or batches."""
+        """Return the further edge of two tasks or batches."""
         return self if self.top >= other.top else other
 
 

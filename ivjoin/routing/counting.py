@@ -1,4 +1,4 @@
-"""Count the rows in and out of each worker for given rows and a plan."""
+"""Count the input and output rows of each worker for given rows and a plan."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _COPIES = 1 << 23  # copies in memory at once
 
 @dataclass(slots=True)
 class Counts:
-    """The rows in, of each side, and the rows out of each cell."""
+    """The input rows of each side and the output rows of each cell."""
 
     rows_in: tuple[np.ndarray, np.ndarray]
     rows_out: np.ndarray
@@ -92,7 +92,7 @@ def is_plain(reader: Reader, axis: Axis | None, left: pa.RecordBatch, right: pa.
 
 
 def count(plan: RoutingPlan, left: pa.RecordBatch, right: pa.RecordBatch, exact: bool = True) -> Counts:
-    """Return the rows in and out of each cell of a plan.
+    """Return the input and output rows of each cell of a plan.
 
     With ``exact``, the whole condition decides candidate pairs if keys and one band do not.
     """

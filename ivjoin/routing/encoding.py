@@ -1,4 +1,4 @@
-"""Plans as JSON, so that every task of a query follows the same one."""
+"""Encode plans as JSON, so that every task of a query follows the same plan."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ class EndlessPlan:
 
 
 def endless_plans(plan: JoinPlan, hot: Iterable[int] = (), by_keys: bool = True) -> PlanList | str:
-    """Return the first list of plans of a stream, or the reason why it cannot be cut.
+    """Return the first list of plans of a stream, or the reason why the stream cannot be cut.
 
     ``hot`` has the hashes of the heavy keys. Without ``by_keys``, the rows of all keys are spread like rows of one key.
     """

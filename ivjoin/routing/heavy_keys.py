@@ -1,4 +1,4 @@
-"""The keys that may get cells of their own, and what a division of all keys into cells costs."""
+"""The keys that may get their own cells, and the cost of a division of all keys into cells."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Division:
 
 
 class HeavyKeys:
-    """The keys of a sample that may get cells of their own, and the load of the others."""
+    """The keys of a sample that may get their own cells, and the load of the other keys."""
 
     def __init__(self, sample: Sample, workers: int, scheme: str, beta: float, current: RoutingPlan | None) -> None:
         self.sample = sample

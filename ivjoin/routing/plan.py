@@ -1,4 +1,4 @@
-"""The routing plan: a function from a row's values to its copies. It is immutable."""
+"""The routing plan: an immutable function from a row's values to its copies."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class RoutingPlan:
     """A plan that divides one join into the joins of many cells.
 
     A cell joins all copies that it receives. From its output, use only owned rows: a pair if its left copy is owned,
-    and an unmatched, semi or anti row if its own copy is. Each output row is then emitted exactly once.
+    and an unmatched, semi or anti row if its own copy is owned. Each output row is then emitted exactly once.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class RoutingPlan:
     worker_of : int64[n_cells]
         The worker of each cell.
     notes : tuple of str
-        The reasons for keys that are not spread, or not evenly.
+        The reasons why keys are not spread, or not evenly.
     """
 
     how: str
@@ -134,7 +134,7 @@ class RoutingPlan:
         return (rows if isinstance(at, slice) else at[rows]), cells, owned
 
     def share_out(self, s: int, batch: pa.RecordBatch) -> None:
-        """Set the grids to deal these rows of side s in equal parts, before the plan is used."""
+        """Set the grids to distribute these rows of side s in equal parts, before the plan is used."""
         layout = self.layout
         if not layout.needs_row_hash(s):
             return

@@ -1,4 +1,4 @@
-"""``plan_join``: from samples of both sides to the cells with the most even load."""
+"""``plan_join``: find the cells with the most even load from samples of both sides."""
 
 from __future__ import annotations
 
@@ -54,16 +54,16 @@ def plan_join(
     on, condition, how, timezone
         As for ``SymmetricHashJoin``.
     workers : int
-        From 1 to 100,000.
+        The number of workers, from 1 to 100,000.
     scheme : {"auto", "hash", "slices", "grid"}
-        How heavy keys, and joins without a key, are spread. "auto" selects the least load of the fullest worker. If a
-        scheme is not possible, a key stays in one cell, and the plan's notes give the reason.
+        How heavy keys, and joins without a key, are spread. "auto" selects the scheme in which the busiest worker has
+        the least load. If a scheme is not possible, a key stays in one cell, and the plan's notes give the reason.
     left_rows, right_rows : float, optional
         The number of rows of each side; by default the rows of the sample.
     beta : float
         The cost of an output row, in input rows.
     current : RoutingPlan, optional
-        The plan in use. A key with cells of its own retains some until its weight is half of the threshold.
+        The plan in use. A key with its own cells retains some cells until its weight is half of the threshold.
     key_hash : str, optional
         An int64 column of both sides without nulls, equal if all equality keys are equal. Keys are not hashed again.
 

@@ -107,7 +107,7 @@ class Sample:
         return Profile(self, axis, f, self.gains[0 if both else axis.divided])
 
     def dealt(self, s: int) -> tuple[list[int], float]:
-        """Return columns that distinguish rows of side s nearly as well as all, and the share of distinct rows."""
+        """Return columns that distinguish rows of side s almost as well as all do, and the share of distinct rows."""
         batch = self.batches[s].slice(0, _LOOKED_AT)
         n = batch.num_rows
         cheap = [i for i, t in enumerate(batch.schema.types) if byte_width(t) is not None and byte_width(t) != 1]

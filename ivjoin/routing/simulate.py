@@ -30,7 +30,7 @@ def simulate(
     scheme: str = "auto", *, beta: float = BETA, timezone: str | None = None, sample_rows: int | None = None,
     seed: int = 0,
 ) -> LoadReport:
-    """Simulate a plan: route every row by it and count every output row of each worker. Nothing is joined.
+    """Simulate a plan: route every row by it and count the output rows of each worker, without joining rows.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def simulate(
     on, condition, how, workers, scheme, beta, timezone
         As for :func:`plan_join`.
     sample_rows : int, optional
-        Rows of each side that the planner gets; by default 524,288, or 4,096 for each worker if that is more.
+        Rows of each side that the planner receives; by default 524,288, or 4,096 for each worker if that is more.
     seed : int
         Seed of the sample.
 

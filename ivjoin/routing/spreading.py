@@ -36,11 +36,11 @@ class Spread:
 
 
 class HeavyKey:
-    """A key that may have cells of its own, by its hash, with its rows and output.
+    """A key that may have its own cells, by its hash, with its rows and output.
 
     ``ramp`` has the places at which it can be cut. ``mode`` selects the allowed grids; None forbids them. ``gridded``:
     slices may be grids. ``most``: the greatest number of rows or columns of a grid, and of slices. ``shared``: rows of
-    a side are dealt in equal shares and not by chance.
+    a side are divided into equal shares and not randomly.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class HeavyKey:
         self.one = Spread(Entry(key), np.array([self.load]), left + right)
 
     def spread(self, size: float, slack: float) -> Spread:
-        """Return the spread with the fewest copies and no cell above ``size``, else with the lightest cells."""
+        """Return the spread with the fewest copies and no cell above ``size``, or else with the lightest cells."""
         if self.load <= size:
             return self.one
         ways = [self.one]

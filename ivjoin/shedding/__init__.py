@@ -1,8 +1,9 @@
-"""Shedding: which rows to store if a window does not fit, and the best result of any choice for comparison.
+"""Shedding: choose which rows to store if a window does not fit, and compute the best possible result for comparison.
 
-The model is from Das, Gehrke and Riedewald, *Approximate Join Processing Over Data Streams* (SIGMOD 2003). One row a
-side arrives at each step i. Left row i matches right row j if their keys are equal and ``|i - j| < window``. The two
-new rows meet the stored rows and each other. Then rows are dropped until the others fit into memory.
+The model is from Das, Gehrke and Riedewald, *Approximate Join Processing Over Data Streams* (SIGMOD 2003). At each step
+i, one row of each side arrives. Left row i matches right row j if their keys are equal and ``|i - j| < window``. The
+two new rows are joined with the stored rows and with each other. Then rows are dropped until the others fit into
+memory.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ def coded(left_keys: Keys, right_keys: Keys, window: int) -> tuple[np.ndarray, n
 
 
 def memory_of(memory: int, shared: bool) -> tuple[int, int] | int:
-    """Return how many rows may be stored: of both sides together if shared, else half of them for each side."""
+    """Return how many rows may be stored: of both sides together if shared, or else half of them for each side."""
     memory = whole_number("memory", memory, 0, _MOST, "a whole number of rows")
     if not isinstance(shared, (bool, np.bool_)):
         raise OptionError(f"shared is {came(shared)}; expected True or False")

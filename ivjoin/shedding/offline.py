@@ -1,8 +1,9 @@
-"""The most matches that any choice of stored rows can give if the future is known: a min-cost flow.
+"""Compute the most matches that any choice of stored rows can give if the future is known, as a min-cost flow.
 
-Das, Gehrke and Riedewald (SIGMOD 2003) use a flow over (row, step). Here, rows of one key are one stream of units:
-among equal rows, the newest matches as much as an older one, and for longer. So the flow decides *how many* rows of a
-key to store at each step. The graph has a timeline, whose capacity is the memory, and a chain for each key and side:
+Das, Gehrke and Riedewald (SIGMOD 2003) use a flow over (row, step). Here, rows of one key are one stream of units,
+because among equal rows, the newest matches as much as an older one, and for longer. The flow therefore decides *how
+many* rows of a key to store at each step. The graph has a timeline, whose capacity is the memory, and a chain for each
+key and side:
 
 | from | to | meaning |
 |---|---|---|
@@ -33,7 +34,7 @@ class Optimum:
     """The greatest number of matches, and one choice that gives it.
 
     ``kept["left"]`` and ``kept["right"]`` list (row, step): each stored row, and the step at whose end it is dropped.
-    It still meets the rows of that step.
+    It is still joined with the rows of that step.
     """
 
     matches: int
@@ -48,7 +49,7 @@ def optimal_offline(left_keys: Keys, right_keys: Keys, *, window: int, memory: i
     left_keys, right_keys : sequence of n hashable values
         Key of the row that arrives at each step; None matches nothing, NaN matches NaN.
     window : int
-        Steps: rows i and j can meet if ``|i - j| < window``.
+        The window in steps: rows i and j can match if ``|i - j| < window``.
     memory : int
         Rows that are stored from one step to the next: half of them of each side, or of both together if ``shared``.
     shared : bool

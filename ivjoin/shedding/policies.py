@@ -1,4 +1,4 @@
-"""The worth of a row: how likely a match from the other side is, and for how long.
+"""The value of a row: how likely a match from the other side is, and for how long.
 
 After Das, Gehrke and Riedewald (SIGMOD 2003). The future of a side is estimated from its past rows, older ones with
 lower weight. Keys are counted by a count-min sketch (Cormode and Muthukrishnan, 2005), values by a biased sample

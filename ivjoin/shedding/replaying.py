@@ -58,15 +58,15 @@ def replay(
     left_keys: Keys, right_keys: Keys, *, window: int, memory: int, policy: Policy = "prob", shared: bool = False,
     seed: int = 0, half_life: float | None = None,
 ) -> int:
-    """Return the matches that a policy of the operator gets; it decides at each step without knowing the future.
+    """Return the matches that a policy of the operator finds. It decides at each step without knowing the future.
 
     Parameters
     ----------
     left_keys, right_keys, window, memory, shared
         As for :func:`optimal_offline`.
     policy : {"random", "prob", "life"}
-        Which row is dropped: any; the one least likely to match; the one with the least product of that likelihood and
-        its remaining steps.
+        Which row is dropped. "random": any row. "prob": the row that is least likely to match. "life": the row with the
+        least product of that likelihood and its remaining steps.
     seed : int
         Seed of the random choices.
     half_life : float, optional

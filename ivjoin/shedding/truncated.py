@@ -1,4 +1,4 @@
-"""The static case: the k rows of two tables that give the most pairs of an equality join."""
+"""The static case: find the k rows of two tables that give the most pairs of an equality join."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def most_pairs(m: int, n: int, p: int) -> int:
 
 
 def k_truncated(components: Iterable[tuple[int, int]], k: int) -> int:
-    """Return the most pairs that ``k`` rows give, of a join whose keys have ``m`` left and ``n`` right rows each.
+    """Return the most pairs that ``k`` rows give in a join whose keys have ``m`` left and ``n`` right rows each.
 
     Dynamic programming over the keys, as in Das, Gehrke and Riedewald (SIGMOD 2003). A key with p stored rows gives at
     most floor(p * p / 4) pairs while both sides have enough rows, else the smaller side times the rest.

@@ -1,1 +1,1 @@
-"""CSV and JSON lines as record batches: types settled from the first rows, then read block by block."""
+"""Read CSV and JSON lines as record batches: the first rows decide the types, then rows are read block by block."""

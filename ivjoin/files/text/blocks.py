@@ -36,8 +36,8 @@ class Blocks:
     """Whole rows of a stream of bytes, always UTF-8. No thread reads ahead.
 
     Arrow's streaming readers wait for a thread that reads ahead before they raise an error, and handle no signal while
-    they wait. ``end_of_rows`` returns the end of the last complete row, or 0. ``live``: bytes arrive with time, so rows
-    do not wait for a whole block. ``encoding`` is of the text, if it is not UTF-8.
+    they wait. ``end_of_rows`` returns the end of the last complete row, or 0. ``live``: bytes arrive over time, so rows
+    do not wait for a whole block. ``encoding`` is the encoding of the text, if it is not UTF-8.
     """
 
     def __init__(
@@ -51,8 +51,8 @@ class Blocks:
     def first(self, least: int = 1) -> bytes:
         """Return the first rows: a block of a file, or the rows that arrive from a pipe within a tenth of a second.
 
-        A pipe is awaited until ``least`` lines are complete. pa.ArrowInvalid: a row is too long. UnicodeError: the text
-        is not in its encoding.
+        For a pipe, wait until ``least`` lines are complete. Raise pa.ArrowInvalid if a row is too long, and
+        UnicodeError if the text is not in its encoding.
         """
         text = b""
         until: float | None = None

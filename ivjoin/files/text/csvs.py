@@ -220,7 +220,7 @@ class CsvText(Text):
 
 
 def end_of_rows(text: bytes, delimiter: str = ",", quote: str | None = '"') -> int:
-    """Return the end of the last row that is complete; 0 if none is. Line breaks within quotes end nothing."""
+    """Return the end of the last complete row, or 0. Line breaks within quotes do not end a row."""
     last = max(text.rfind(b"\n"), text.rfind(b"\r", 0, -1)) + 1
     if not last or quote is None or quote.encode() not in text:
         return last

@@ -1,4 +1,4 @@
-"""Types of columns of text, from their first rows: times in microseconds, and numbers that lose no digit."""
+"""Infer types of columns of text from their first rows: times in microseconds, and numbers without loss of digits."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TIME_OF_DAY = r"^\d\d:\d\d(:\d\d(\.\d{1,6})?)?$"
 
 
 def time_type(texts: Any, of_day: bool = False) -> pa.DataType | None:
-    """Return the type of texts that are all dates, timestamps or (``of_day``) times of day; None of others.
+    """Return the type of texts that are all dates, timestamps or (``of_day``) times of day; None for other texts.
 
     Timestamps are microseconds, because a fraction may appear in a later row. Only more than six digits make them
     nanoseconds.
@@ -46,7 +46,8 @@ def time_type(texts: Any, of_day: bool = False) -> pa.DataType | None:
 def number_type(texts: Iterable[str]) -> pa.DataType | None:
     """Return the type of numbers (with a decimal point) that are not all within int64; None if no type fits.
 
-    A double where no text loses a digit in it, else uint64 or a decimal with as many digits as the texts have.
+    The type is double if no text loses a digit. Otherwise it is uint64, or a decimal with as many digits as the texts
+    have.
     """
     distinct = set(texts)
     if distinct and all(map(_WHOLE.fullmatch, distinct)):
@@ -75,7 +76,7 @@ def _digits(text: str) -> tuple[int, int]:
 
 
 def with_more_digits(schema: pa.Schema, declared: Collection[str]) -> pa.Schema:
-    """Return a schema whose decimals have capacity for more digits in later rows, but for declared columns."""
+    """Return a schema whose decimals have capacity for more digits in later rows, except in declared columns."""
     fields = [
         f if f.name in declared or not pa.types.is_decimal128(f.type)
         else f.with_type(pa.decimal128(_MOST_DIGITS, f.type.scale))

@@ -1,4 +1,4 @@
-"""Open the reader of a text by its format, from a file system or a pipe."""
+"""Open the reader of a text file by its format, from a file system or a pipe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Read a text as an input: first the columns and types from its first rows, then the needed columns of all rows."""
+"""Read a text file as an input: infer columns and types from its first rows, then read the needed columns."""
 
 from __future__ import annotations
 

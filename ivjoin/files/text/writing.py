@@ -1,4 +1,4 @@
-"""JSON lines as an output: an object a line, made column by column."""
+"""Write JSON lines: one object for each line, made column by column."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MUST_ESCAPE = "[\"\\\\\x00-\x1f]"
 class JsonWriter:
     """Writes record batches as JSON lines. FileError if a column is binary.
 
-    Numbers keep all their digits. Dates and times are text (ISO 8601), with ``Z`` for a zone. Durations are whole
+    Numbers retain all their digits. Dates and times are text (ISO 8601), with ``Z`` for a zone. Durations are whole
     numbers of their unit. NaN and infinity, which JSON lacks, are null.
     """
 

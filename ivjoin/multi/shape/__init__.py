@@ -1,1 +1,1 @@
-"""The steps of a join of many inputs: which two it joins in each, and what the conditions imply for them."""
+"""The steps of a join of many inputs: the two inputs of each step, and the conditions that are implied for them."""

@@ -2,13 +2,13 @@
 
 ``greatest(a.x, b.x, c.x) - least(a.x, b.x, c.x) < 20`` implies ``greatest(a.x, b.x) - least(a.x, b.x) < 20``. On the
 smaller side of a comparison, an expression of other inputs is replaced by a lower bound, on the greater side by an
-upper bound. ``greatest`` and ``least`` may lose arguments if the others are not NULL and not NaN. An ``abs`` or a
-square becomes 0, because the conjunct is not TRUE if it is NULL.
+upper bound. Arguments of ``greatest`` and ``least`` may be dropped if the others are not NULL and not NaN. An ``abs``
+or a square becomes 0, because the conjunct is not TRUE if it is NULL.
 
-The result gives bands and is never evaluated. A sum of floats is NaN if infinities cancel or an argument is NaN, and
-NaN is above all numbers. Floats are therefore used only if all addends are literals, or if the other side is a finite
-literal. On the smaller side, such a sum is not NaN. On the greater side, no argument may be NaN: the sum is then NaN
-only if a term is infinite, and so is its replacement.
+The result is used only to find bands, and is never evaluated. A sum of floats is NaN if infinities cancel or an
+argument is NaN, and NaN is above all numbers. Floats are therefore used only if all addends are literals, or if the
+other side is a finite literal. On the smaller side, such a sum is not NaN. On the greater side, no argument may be NaN:
+the sum is then NaN only if a term is infinite, and so is its replacement.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """A join of many inputs as steps of two inputs each, and the routes of each input's rows through the steps.
 
-In a *tree*, both sides of a step are stored in one operator: inputs, and views, which are results of earlier steps. In
-a *cascade*, no view is stored: rows of an input probe the stores of the other inputs in turn. An input has several
-stores if routes reach it with different other inputs.
+In a *tree*, one operator stores both sides of a step: inputs, or views, which are results of earlier steps. In a
+*cascade*, no view is stored. Rows of an input probe the stores of the other inputs one after the other. An input has
+several stores if routes reach it after different other inputs.
 
-The first step with all columns of a conjunct decides it. If two sides share a class of equal columns that no conjunct
-between them names, the step gets an equality of its own as a key.
+The first step with all columns of a conjunct evaluates it. If two sides share a class of equal columns that no conjunct
+between them names, the step gets an additional equality as a key.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Shape: TypeAlias = "Tree | Paths"
 
 @dataclass(frozen=True)
 class Side:
-    """One side of a step: the inputs of its columns (several are joined)."""
+    """One side of a step: the inputs of its columns (several inputs are already joined)."""
 
     aliases: tuple[str, ...]
     awaits: tuple[str, ...]  # their later rows bring rows to this side, so their bounds matter
@@ -55,7 +55,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Step:
-    """A join of two sides, with the spec of its operator over wide names, and the conjuncts that it decides."""
+    """A join of two sides, with the spec of its operator over wide names, and the conjuncts that it evaluates."""
 
     sides: tuple[Side, Side]
     spec: JoinSpec

@@ -50,7 +50,7 @@ def best_shape(spec: MultiSpec, seen: Mapping[str, Seen] | None = None) -> Shape
 
 
 def _paths(aliases: Sequence[str], sizes: _Sizes) -> Paths:
-    """Return for each input the order of the others: each time the one that leaves the fewest rows."""
+    """Return for each input the order of the others: each time, the input after which the fewest rows remain."""
     out = {}
     for start in aliases:
         path: list[str] = []

@@ -48,8 +48,9 @@ class LimitedJoin(Protocol):
 class SharedLimit:
     """Watch the memory of all steps of a join.
 
-    A step requests memory before it takes it. If the first step of a batch cannot get it, the batch is refused, and
-    nothing has changed. In a later step, the results of the batch are incomplete, so the join stops.
+    A step requests memory before it uses it. If the request of the first step of a batch fails, the batch is refused,
+    and nothing has changed. If the request of a later step fails, the results of the batch are incomplete, so the join
+    stops.
     """
 
     def __init__(self, op: LimitedJoin, limit: int) -> None:

@@ -103,7 +103,7 @@ def _shape(saved: Any) -> Shape:
 
 
 def _check_shape(shape: Shape, aliases: list[str]) -> None:
-    """Check that a shape joins each input once, or that each input has a path through all others."""
+    """Check that a shape joins each input once, or that each input has a path through all other inputs."""
 
     def leaves(tree: Any) -> list[str]:
         return [tree] if isinstance(tree, str) else [a for branch in tree for a in leaves(branch)]
@@ -115,7 +115,7 @@ def _check_shape(shape: Shape, aliases: list[str]) -> None:
 
 
 def _closed(saved: Any, steps: int) -> list[list[bool]]:
-    """Return for each step the sides to which no row can come any more."""
+    """Return for each step the sides that can receive no more rows."""
     found = [[flag(left, "closed"), flag(right, "closed")] for left, right in saved]
     if len(found) != steps:
         raise damaged(f"{len(found)} steps may be closed; expected {steps}")

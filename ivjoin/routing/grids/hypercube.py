@@ -93,16 +93,16 @@ def hypercube(
     relations : mapping of str to Relation
     workers : int
     scheme : {"auto", "hash", "random", "hybrid"}
-        "hash" has a dim for each join attribute and "random" one for each input. "hybrid" hashes, and gives each
-        occurrence of a skewed attribute a random dim. "auto" selects the one with the least load.
+        "hash" has a dim for each join attribute, and "random" has one for each input. "hybrid" hashes, except that each
+        occurrence of a skewed attribute has a random dim. "auto" selects the scheme with the least load.
     skewed : iterable of str or of (relation, attribute)
-        Attributes with a few values that most rows have, in all relations or in one. If one is hashed, half of the rows
-        are assumed to go to one coordinate.
+        Attributes in which most rows have one of a few values, in all relations or in one. If such an attribute is
+        hashed, half of the rows are assumed to go to one coordinate.
 
     Returns
     -------
     HypercubePlan
-        The plan with the least load; then with the smallest greatest dim; then with the least total.
+        The plan with the least load. Ties are broken by the smallest greatest dim, then by the least total.
 
     Examples
     --------

@@ -1,1 +1,1 @@
-"""What routing reads of rows: hashes, cells and reach."""
+"""The properties of rows that routing uses: hashes, cells and reach."""

@@ -85,11 +85,11 @@ class Layout:
         self._shares: list[tuple[np.ndarray, np.ndarray] | None] = [None, None]
 
     def needs_row_hash(self, s: int) -> bool:
-        """Return whether rows of side s are dealt over rows or columns of a grid."""
+        """Return whether rows of side s are distributed over rows or columns of a grid."""
         return bool(((self._b if s else self._a) > 1).any())
 
     def share_by(self, s: int, slices: np.ndarray, row_hash: np.ndarray) -> None:
-        """Set the parts of the hashes so that these rows of side s, each in a slice, are dealt in equal shares.
+        """Set the parts of the hashes so that these rows of side s, each in a slice, are divided into equal shares.
 
         By default the hashes, not the rows, are cut into equal parts, one for each row or column of a grid.
         """
@@ -109,7 +109,7 @@ class Layout:
 
     @property
     def shares(self) -> list[np.ndarray | None]:
-        """Return for each side the starts of the hash parts with which grids deal rows; None for equal parts."""
+        """Return for each side the starts of the hash parts that grids use; None for equal parts."""
         return [None if s is None else s[0] for s in self._shares]
 
     def set_shares(self, s: int, cuts: np.ndarray) -> None:
