@@ -16,7 +16,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     An error is one line on standard error.
     """
-    if sys.stderr is None:  # the parent has closed it: discard errors, and let no other file get its number
+    if sys.stderr is None:  # the parent has closed it: discard errors, and reserve its number
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     on_stop: list[Callable[[], None]] = []
     with stopping(on_stop):  # a command's imports take a while

@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None, on_stop: list[Callable[[], None
             _flush_output()
         return code
     except BrokenPipeError:
-        # The reader of our output has closed it.
+        # The reader has closed our output.
         _drop_output()
         return 128 + _SIGPIPE
     except (IvjoinError, pa.ArrowException, OSError) as e:

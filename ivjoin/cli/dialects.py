@@ -28,7 +28,7 @@ _OPTIONS = (
 )
 _ITEM = re.compile(r"\s*(?P<name>[^=]+?)\s*=\s*(?P<type>[^,\[(]+(?:[\[(][^\])]*[\])])?)\s*(?:,|$)")
 
-# Calls that errors name as the fix.
+# Calls that errors suggest as the fix.
 _HINT = re.compile(r"ivjoin\.csv\(path, (?P<name>delimiter|encoding)=(?P<value>'[^']*')\)")
 _TYPE_HINT = re.compile(r"ivjoin\.csv\(path, types=\{'(?P<name>[^']*)': '(?P<type>[^']*)'\}\)")
 

@@ -18,17 +18,17 @@ from ivjoin.plan.spec import SIDES
 
 __all__ = ["Across"]
 
-# Bounds across all inputs take a few hundred microseconds: compute them every so many rows, or when half of the state
-# is new.
+# Bounds across all inputs take a few hundred microseconds. They are computed once in so many rows, or when half of the
+# state is new.
 _LOOK_EVERY = 256
 _LOOK_AT_LEAST = 16_384
 # Stored rows are scanned for their least and greatest values after as many new rows.
 _SPANS_EVERY = 16_384
-_IN_ORDER = 16  # times as rare if each input has an order: frontiers give the same bounds, except for gaps
-# Stored rows are scanned by the bounds of inputs beyond their step after so many rows, or so great a part of the state.
+_IN_ORDER = 16  # times less often if each input has an order: frontiers give the same bounds, except for gaps
+# Stored rows are scanned by bounds of inputs outside their step once in so many rows, or for this part of the state.
 _EVICT_EVERY, _EVICT_PART = 4096, 8
 _MANY_EVICTED = 64  # one row in so many: the other rows may then give narrower bounds
-_FEW = 4096  # stored rows that cost less than to evict some of them
+_FEW = 4096  # with fewer stored rows, evicting some of them costs more than storing them
 _FORCED = 16  # calls of ``advance`` without rows between them
 
 
@@ -43,7 +43,7 @@ class Across:
         # By step and side: the expressions whose bounds it uses, and the last bounds.
         self._passed: dict[tuple[int, int], dict[Node, Span]] = {}
         self._wanted = {(i, p): self._wanted_of(i, p) for i in range(len(self._steps)) for p in (0, 1)}
-        # A side that matches no stored rows bounds none.
+        # A side that matches no stored rows gives no bounds.
         self._wanted = {(i, p): nodes for (i, p), nodes in self._wanted.items() if self._steps[i].sides[1 - p].keeps}
         # Columns of the rows that a side's later rows match, if inputs outside of the step may bound them.
         self._kept = {(i, p): found for i, p in self._wanted if (found := self._through(i, p))}
@@ -120,7 +120,7 @@ class Across:
         force, self._pending = force or self._pending, False
         if force:
             self._since_spans += stored // _FORCED + 1
-        # A scan of the state pays if much of it is new, or if it is small.
+        # A scan of the state is worth its cost if much of it is new, or if it is small.
         every = _SPANS_EVERY if self._waits else _SPANS_EVERY * _IN_ORDER
         deep = self._since_spans >= max(every, stored) or (force and stored <= _SPANS_EVERY)
         self._since_look = 0

@@ -24,7 +24,7 @@ class Feeding:
             (i, alias): _order(layout.steps[i].aliases, _taker(spec, layout, i, alias), spec)
             for alias, route in layout.routes.items() for i, _ in route
         }
-        self.begun = False  # whether a step has taken rows of the batch under way
+        self.begun = False  # whether a step has accepted rows of the current batch
 
     def push(self, alias: str, rows: pa.RecordBatch, reserve: bool) -> Iterator[pa.RecordBatch]:
         """Push rows to all of their steps. With ``reserve``, first request the memory to store them."""
@@ -50,7 +50,7 @@ class Feeding:
     def _fed(self, alias: str, at: int, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         route = self._layout.routes[alias]
         i, p = route[at]
-        if self._across.closed[i][p]:  # they can be in no result
+        if self._across.closed[i][p]:  # they cannot be in a result
             return
         picks = self._picks[i, alias]
         for batch in self._take(i, p, rows):

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MultiJoin"]
 
-# Bytes are counted if more rows are stored than ever, and once in so many calls; it takes as long as a small push.
+# Bytes are counted at each new maximum of stored rows, and once in so many calls. It takes as long as a small push.
 _COUNT_EVERY = 8
 
 

@@ -92,7 +92,7 @@ def united(doms: Sequence[Any], node: Node) -> Span | None:
     least, most = ordinal_range(node.type)
     if node.type.is_discrete:
         near = (most - least) >> 12  # a limit of the type that moved by a band's width is not a bound
-        first = 0 if node.type.limits[0] == 0 else near  # unsigned ones begin there
+        first = 0 if node.type.limits[0] == 0 else near  # unsigned types begin at 0
         low, high = (least if low - least < first else low), (most if most - high < near else high)
     if node.type.kind == "float" and high >= ordinal_of(float("inf"), node.type):
         most = high = NAN_ORDINAL

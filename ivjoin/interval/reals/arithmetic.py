@@ -157,7 +157,7 @@ def max(x: Interval, y: Interval) -> Interval:
     return make(x.inf if x.inf > y.inf else y.inf, x.sup if x.sup > y.sup else y.sup)
 
 
-# From here upward every double is an integer, and the infinities stay as they are.
+# From here upward, every double is an integer. Infinities do not change.
 _INTEGRAL = 4503599627370496.0
 
 

@@ -186,7 +186,7 @@ def atan_fixed(y: int, x: int, p: int) -> int:
     shift = max(x.bit_length(), y.bit_length()) - 64
     near = math.atan2(y >> shift, x >> shift) if shift > 0 else math.atan2(y, x)
     j = int(near * 64.0 + 0.5)
-    # The point is turned back by j / 64, after which its angle is small.
+    # The point is rotated back by j / 64. Its angle is then small.
     if j:
         sj, cj = _sin_cos_of_64th(j, w)
         y, x = y * cj - x * sj, x * cj + y * sj

@@ -29,7 +29,7 @@ def _point(odd: int, exponent: int) -> Enclosure:
 def _exp_of_product(x: float, m: int, e: int, divisor: int, p: int) -> Enclosure:
     """Return ``x ** (m * 2**e / divisor)`` for x other than 1 and m other than 0."""
     size = m.bit_length() + e - divisor.bit_length() + 1  # |exponent| < 2**size
-    near = math.log2(x)  # for the order of magnitude alone
+    near = math.log2(x)  # only for the order of magnitude
     sign = 1 if (x > 1.0) is (m > 0) else -1
     magnitude = math.log2(abs(near)) if abs(near) > 1e-3 else math.log2(abs(x - 1.0))
     if size + magnitude > 14.0:

@@ -35,10 +35,10 @@ __all__ = ["Enclosure", "above", "below"]
 # Integers lo, hi, e: the value is between lo * 2**e and hi * 2**e.
 Enclosure = tuple[int, int, int]
 
-# 128 bits settle all but about one argument in a million; what 1408 bits leave open is one ulp wide.
+# 128 bits decide all but about one argument in a million. After 1408 bits, the remaining gap is one ulp wide.
 _PRECISIONS = (128, 384, 1408)
 
-# Below this the first term of the series of sin, atan, ... decides: x**3 / 3 is under a quarter ulp of x.
+# Below this, the first term of the series of sin, atan, ... decides: x**3 / 3 is less than a quarter ulp of x.
 _SMALL = 2.0**-28
 
 _HUGE: Enclosure = (1, 1, 4000)

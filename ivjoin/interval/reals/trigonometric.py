@@ -32,7 +32,7 @@ _PI_DOWN = below(half_turns_at, 2)
 _PI_UP = above(half_turns_at, 2)
 _HALF_PI_UP = above(half_turns_at, 1)
 
-# The bits of the remainder are not needed to count quarter turns, only to keep the count right: doubles other than 0
+# The bits of the remainder are needed only to count quarter turns correctly: doubles other than 0
 # stay 2**-61 away from the multiples of pi/2.
 _COUNTING = 72
 

@@ -85,7 +85,7 @@ def of_two(
     found: dict[Node, frozenset[str]] = {}
     for a, b in combinations(names, 2):
         both = names[a] | names[b]
-        # Each side over both inputs, or over one, because only this form gives a band for floats.
+        # Each side over both inputs, or over one input, because only this form implies a band for floats.
         for of_left, of_right in ((both, both), (names[a], names[b]), (names[b], names[a])):
             known: Set[Node] | None = numbers
             if left.type.kind == "float":

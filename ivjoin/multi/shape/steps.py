@@ -37,8 +37,8 @@ class Side:
     """One side of a step: the inputs of its columns (several inputs are already joined)."""
 
     aliases: tuple[str, ...]
-    awaits: tuple[str, ...]  # their later rows bring rows to this side, so their bounds matter
-    keeps: bool = True  # its rows are stored, not only probe
+    awaits: tuple[str, ...]  # their later rows produce rows of this side, so their bounds matter
+    keeps: bool = True  # whether its rows are stored, and not only probe
 
     @property
     def is_joined(self) -> bool:
@@ -109,7 +109,7 @@ def _tree(spec: MultiSpec, tree: Tree) -> Layout:
 
 def _cascade(spec: MultiSpec, paths: Paths) -> Layout:
     classes = equal_classes(spec)
-    found: dict[tuple[frozenset[str], str], list[str]] = {}  # joined inputs, next input: whose rows go so
+    found: dict[tuple[frozenset[str], str], list[str]] = {}  # joined inputs, next input: whose rows go there
     for start, path in paths.items():
         for k, alias in enumerate(path):
             found.setdefault((frozenset((start, *path[:k])), alias), []).append(start)
@@ -117,7 +117,7 @@ def _cascade(spec: MultiSpec, paths: Paths) -> Layout:
     routes: dict[str, list[tuple[int, int]]] = {a: [] for a in spec.aliases}
     stores: dict[str, list[tuple[int, int]]] = {a: [] for a in spec.aliases}
     for (hand, alias), starts in sorted(found.items(), key=lambda f: len(f[0][0])):
-        # in the column order of the first route, so that no columns move; of the others by name
+        # in the column order of the first route, so that no columns move; for other routes by name
         left = Side(tuple(a for a in spec.aliases if a in hand), tuple(starts), keeps=False)
         steps.append(_step(spec, (left, Side((alias,), (alias,))), classes))
         stores[alias].append((len(steps) - 1, 1))

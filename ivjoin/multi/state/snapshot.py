@@ -80,7 +80,7 @@ def read(op: SavedJoin, blob: Any, budget: Budget | None = None) -> None:
         op.resume(_closed(header["closed"], len(steps)), _counts(header["counts"]))
     except IvjoinError:
         raise
-    except Exception as e:  # the checksum is right: another program wrote it, and any part may be missing
+    except Exception as e:  # the checksum is correct, so another program wrote it, and any part may be missing
         raise SnapshotError(f"the snapshot is damaged: {came(e)}") from e
 
 

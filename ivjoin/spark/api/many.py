@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["multi_join"]
 
-# Of streams by default, whatever the session has: a checkpoint retains its grid.
+# The default for streams, for any session, because a checkpoint retains its grid.
 _CELLS = 16
 
 
@@ -113,7 +113,7 @@ def multi_join(
     schemas: dict[str, pa.Schema] = {a: arrow_schema(f.schema, zone) for a, f in frames.items()}
     spec = multi_spec(
         schemas, condition, orders=orders, bounds=bounds, batch_size=batch_size, timezone=zone,
-        on_late=on_late if streaming else "raise",  # of its bounds: static inputs are sorted here
+        on_late=on_late if streaming else "raise",  # only for bounds, because static inputs are sorted here
         allow_cross=allow_cross, case_sensitive=settings.case_sensitive, params=params,
     )
     _refuse_collated(spec, frames)

@@ -87,7 +87,7 @@ def origin_of(frame: Any) -> Origin | None:
     detour, in_order = None, True
     while True:
         kind = kind_of(plan)
-        # A filter has the same attributes as its input, so compare the kind, too.
+        # A filter has the same attributes as its input, so also compare the kind.
         found = ends.get(ids(plan.output())) if kind == _LAST else None
         if found is not None:
             names = {expression: i for i, expression in enumerate(ids(plan.output()))}
@@ -119,7 +119,7 @@ _MICROS = {"s": 1_000_000, "ms": 1000, "us": 1}
 def output_slacks(spec: JoinSpec) -> dict[int, Slack]:
     """Return, by column index, how far a column of a streaming join falls below its greatest value so far."""
     plan = plan_of(spec)
-    # A late row may be emitted however late it is; picked rows and aggregates are emitted once they are decided.
+    # A late row may be emitted at any time. Picked rows and aggregates are emitted once they are decided.
     if spec.on_late in ("join", KEEP) or spec.pick is not None or spec.aggregates:
         return {}
     ordered = [_ordered(plan, s) for s in (0, 1)]
@@ -216,6 +216,6 @@ def with_output_watermark(joined: DataFrame, column: str) -> DataFrame:
             "join must not emit unmatched rows of its side, and only selections and filters may follow the join. Or "
             f"set the watermark yourself: joined.withWatermark({column!r}, ...)"
         )
-    # Spark counts in milliseconds, and takes a row at the watermark itself for late.
+    # Spark counts in milliseconds, and treats a row at the watermark itself as late.
     millis = 1 - (-slack // timedelta(milliseconds=1))
     return joined.withWatermark(quoted_name(column), f"{millis} milliseconds")

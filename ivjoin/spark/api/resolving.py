@@ -66,7 +66,7 @@ def resolved(
     settings = settings_of(left.sparkSession)
     one_of("on_late", on_late, ("raise", "drop", "join", KEEP))
     zone = timezone or settings.timezone
-    zone_named(zone)  # before Spark says it of each time
+    zone_named(zone)  # before Spark raises it for each time
     types = (left.schema, right.schema)
     schemas = [arrow_schema(t, zone) for t in types]
     if not settings.case_sensitive:
@@ -84,7 +84,7 @@ def resolved(
         items = check_pick(pick).items
         pick = replace(pick, by=[_picked_by(item, schemas[1].names, scope, settings, zone) for item in items])
     aggregates = () if aggregated is None else aggregated(schemas, zone, settings)
-    # rows that Spark would filter afterwards are aggregated, or picked, by then
+    # Spark cannot filter rows that are already aggregated or picked
     kind = "left" if pick is not None or (aggregates and how == "inner") else how
     given, left_over = condition_of(condition, left, right, scope, zone, kind, settings.quoted_names)
     widths = char_widths(types, schemas)
@@ -113,7 +113,7 @@ def resolved(
     refuse_uncompared([n for n in (plan.condition, *compared) if n is not None], types)
     for side in plan.sides:
         for node, name, o in side.orders:
-            OrderTracker(node, name, o.descending, o.slack, o.nulls)  # the operator's own refusals, before a query runs
+            OrderTracker(node, name, o.descending, o.slack, o.nulls)  # raise the operator's errors before a query runs
     note = None if settings.ansi else ansi_note(plan.condition)
     if note is not None:
         notes.append(AnsiWarning(note))

@@ -111,7 +111,7 @@ def rows_where(
         for side, index in enumerate((place.left, place.right)):
             if index is not None:
                 source = types[side][index]
-                # A merged key has the common type; each side's own is narrower, so the cast gives its value back.
+                # A merged key has the common type. Each side's type is narrower, so the cast returns its value.
                 rows[side][source.name] = F.col(name).cast(source.dataType) if both else F.col(name)
     columns = [F.struct(*[c.alias(n) for n, c in rows[side].items()]).alias(q) for q, side in qualifiers.items()]
     bare = _of_one_side(rows) | merged

@@ -25,7 +25,7 @@ _BUCKETS = "buckets"
 _TURNS = "turns"  # the observed field of counts that are not added up
 _BY_BUCKET = ("left_rows_in", "right_rows_in", "rows_out", "state_rows")
 _PEAK = "peak_"  # prefix of the counts whose greatest value is reported
-# Numbers under names of their own, which listeners and Spark's reporters read, as sums of counts.
+# Counts with separate names, as sums, for listeners and Spark's reporters.
 _NAMED = {
     "rows_in": ("left_rows_in", "right_rows_in"), "rows_out": ("rows_out",), "late_rows": ("late_rows",),
     "evicted_rows": ("left_rows_retired", "right_rows_retired"), "state_rows": ("state_rows",),

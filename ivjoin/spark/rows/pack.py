@@ -53,8 +53,8 @@ PACKED_SCHEMA = StructType([  # not as text, which Spark would parse for each st
 _ARROW = pa.schema([
     ("label", pa.int32()), ("side", pa.int8()), ("rows", pa.binary()), ("seen", pa.binary()), ("part", pa.int32()),
 ])  # fmt: skip
-# Arrow bytes that a task gathers before it packs them. Large packed rows are cheap for the next stages, but a task must
-# not grow.
+# Arrow bytes that a task collects before it packs them. Large packed rows are cheap for the next stages, but a task
+# must not grow.
 _FLUSH_BYTES = 32 << 20
 _PART_BYTES = 64 << 20  # rows of static frames that a task joins at once, up to one label more
 

@@ -71,7 +71,7 @@ class Arrived:
 class Delay:
     """The delays of the output of one turn, in microseconds, and the time of its join."""
 
-    joining: int = 0  # nanoseconds inside the join, without those of its consumer
+    joining: int = 0  # nanoseconds inside the join, without the time of its consumer
     rows_out: int = 0
     total: int = 0  # over the output rows; each pair is assumed to arrive with the micro-batch's average row
     peak: int = 0  # from the first row of the micro-batch to the last output row; an upper bound for each pair
@@ -191,7 +191,7 @@ def late_rows(count: int, side: str | None = None, promised: Sequence[object] = 
     rows = "1 row of this micro-batch is" if count == 1 else f"{count} rows of this micro-batch are"
     where = "" if side is None else f" on the {side} side"
     which = f" ({', '.join(map(str, promised))})" if promised else ""
-    # A join of many inputs refuses another slack.
+    # A join of many inputs does not support a change of the slack.
     slack = "" if side is None else ". It may also have a greater slack or watermark delay, which applies to later rows"
     error = LateRowError(
         f"{rows} late{where}: below what the order, watermark or bounds of its input promised{which}. To drop and "

@@ -64,7 +64,7 @@ def settings_of(spark: Any) -> Settings:
         case_sensitive=_is_on(conf.get("spark.sql.caseSensitive")),
         partitions=int(conf.get("spark.sql.shuffle.partitions") or 200),
         ansi=ansi,
-        # Spark, too, follows the second only with the first.
+        # Spark also applies the second setting only with the first.
         quoted_names=ansi and _is_on(conf.get("spark.sql.ansi.doubleQuotedIdentifiers")),
     )
 
@@ -98,7 +98,7 @@ _OLDEST_JAVA = 17
 def check_java() -> str:
     """Return the path of the Java runtime; raise SparkSetupError if it is missing, or too old for Spark 4."""
     home = os.environ.get("JAVA_HOME")
-    # JAVA_HOME goes first in Spark's own scripts too, whatever is on PATH.
+    # Like Spark's own scripts, prefer JAVA_HOME to PATH.
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     if java is None or not Path(java).exists():
         where = f"JAVA_HOME is {home!r}, which holds no bin/java" if home else "no java on PATH and no JAVA_HOME"
@@ -160,13 +160,13 @@ def session(
     local = master.startswith("local")
     ours: dict[str, object] = dict.fromkeys(("spark.pyspark.python", "spark.pyspark.driver.python"), sys.executable)
     if local:
-        # Driver and workers are one machine, whatever its name means to a network that may not be there.
+        # Driver and workers run on one machine, so its name need not be resolved by a network.
         ours |= dict.fromkeys(("spark.driver.host", "spark.driver.bindAddress"), "127.0.0.1")
     unless_said: dict[str, object] = dict([_BATCH_BYTES, *([_PARTITIONS] if local else [])])
     if Path(__file__).is_file():  # the daemon starts before Spark puts archives on the path
         unless_said["spark.python.daemon.module"] = "ivjoin.spark.runtime.daemon"
     for name, value in _UNCHECKED.items():
-        os.environ.setdefault(name, value)  # Java inherits it, and takes a property of its own before it
+        os.environ.setdefault(name, value)  # Java inherits it, but its own property has precedence
         unless_said[f"spark.executorEnv.{name}"] = os.environ[name]
     builder = SparkSession.builder.master(master).appName(app)
     for key, setting in {**{k: v for k, v in unless_said.items() if k not in common}, **ours, **given}.items():

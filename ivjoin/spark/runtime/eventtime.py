@@ -74,7 +74,7 @@ def watermarks_of(
     for i, f in enumerate(frame.schema):
         for wait in delays([f]).values():
             column = column_at(i)
-            if not has_ordinal(column.type):  # Spark marks the windows over an event time too, which are structs
+            if not has_ordinal(column.type):  # Spark also marks windows over an event time, which are structs
                 continue
             delay[column] = wait
             if frame.isStreaming and all(o.expr is not column for o in declared) and not _in_order(frame, i):
@@ -128,7 +128,7 @@ def _arrives_in_order(plan: Any, attribute: int | None) -> bool:
             return True
         streams = [c for c in each(plan.children()) if c.isStreaming()]
         if len(streams) != 1:
-            return not streams and attribute is not None  # a source whose schema was given the delay
+            return not streams and attribute is not None  # a source whose schema contains the delay
         if kind == "Project" and attribute is not None:
             made = computed(plan).get(attribute)
             attribute = None if made is None else reference(made)

@@ -25,7 +25,7 @@ _COMPRESSIONS = {
     "parquet": ("snappy", "zstd", "lz4", "gzip", "brotli", "none"), "ipc": ("none", "lz4", "zstd"),
 }  # fmt: skip
 _COMPRESSIONS["delta"] = _COMPRESSIONS["parquet"]
-# Arrow bytes of a micro-batch that turns pass to the driver, which writes them sooner than it would join their files.
+# Up to this many Arrow bytes, turns pass rows to the driver, which takes less time than joining their files.
 _INLINE_BYTES, _INLINE_OF_A_TURN = 16 << 20, 4 << 20
 _SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"  # from which Spark reads its own types
 _CHECKPOINTS = "spark.sql.streaming.checkpointLocation"
@@ -100,7 +100,7 @@ def _check_partitions(schema: pa.Schema, by: tuple[str, ...]) -> None:
 def _local(path: str | os.PathLike[str], name: str = "path") -> str:
     """Return a folder's absolute path; refuse a URI outside a mounted file system."""
     text = _path(name, path)
-    url = urlparse(text.replace("?", "%3F").replace("#", "%23"))  # of a folder's name, as Spark has them
+    url = urlparse(text.replace("?", "%3F").replace("#", "%23"))  # in the name of a folder, as in Spark
     if url.scheme == "file":
         text = unquote(url.path)
     elif "://" in text:

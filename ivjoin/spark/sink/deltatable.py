@@ -77,7 +77,7 @@ class DeltaFolder:
         layout = self._layout
         if _OTHERWISE.search(layout.folder):
             raise UnsupportedError(
-                f'format="delta" into {layout.folder!r}: the package deltalake reads this as another folder; '
+                f'format="delta" into {layout.folder!r}: the package deltalake reads this as another folder\'s name; '
                 "expected a path without backslashes, control characters, or % before two hexadecimal digits"
             )
         wrong = ", ".join(f"{f.name} {f.type}" for f in layout.schema if not _is_of_delta(f.type))

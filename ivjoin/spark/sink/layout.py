@@ -27,7 +27,7 @@ __all__ = [
     "unique",
 ]  # fmt: skip
 
-# Bounds of longer texts would cost more space in the log than they save.
+# Bounds of longer texts would take more space in the log than they save.
 _LONGEST_TEXT = 64
 
 
@@ -79,7 +79,7 @@ FORMATS = ("parquet", "delta", "ipc")
 SUFFIXES = {"parquet": ".parquet", "delta": ".parquet", "ipc": ".arrow"}
 ROW_GROUP_ROWS = 131_072
 _NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"  # Hive, and every reader of its folders, reads this name as a null
-_OPEN_FILES = 64  # that one write has open at a time, each with an unfinished row group
+_OPEN_FILES = 64  # files that a write has open at the same time, each with an unfinished row group
 _LONGEST_NAME = 255  # bytes in the name of a folder on the file systems of Linux and macOS
 
 

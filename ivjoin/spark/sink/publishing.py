@@ -78,7 +78,7 @@ class Folder:
         self._first = False
         # Delete the files that other attempts at this micro-batch, or an earlier run, have left.
         shutil.rmtree(self._layout.staging, ignore_errors=True)
-        with suppress(OSError):  # another query's staging folder is there
+        with suppress(OSError):  # it still contains another query's staging folder
             os.rmdir(os.path.dirname(self._layout.staging))
 
     def _publish_one(self, query: str, batch: int, parts: Sequence[Part]) -> None:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["write_stream"]
 
-# Readers of every kind pass over names that begin like this.
+# All readers ignore names that begin with this.
 _STAGING = "_staging"
 _PARTITIONS = "spark.sql.shuffle.partitions"
 _COMPACT_INTERVAL = "spark.sql.streaming.fileSink.log.compactInterval"
@@ -152,7 +152,7 @@ def _staged(layout: Layout, checkpoint: str) -> Layout:
     """Return a layout with the folder where workers write files before they are published."""
     if layout.format == "delta":
         return layout
-    # The same for each run of a query, and another one for each query that writes there.
+    # The same for each run of a query, and different for each query that writes to the folder.
     token = hashlib.blake2b(checkpoint.encode(), digest_size=8).hexdigest()
     return replace(layout, staging=os.path.join(layout.folder, _STAGING, token))
 

@@ -75,7 +75,7 @@ class SinkLog:
         self._folder.mkdir(parents=True, exist_ok=True)
         if self._query() is None:
             self._write(self._folder / _QUERY, query)
-        # A query that had another sink before begins in the middle, and Spark misses every number that is not there.
+        # A query that had another sink begins in the middle, and Spark expects every earlier number.
         for earlier in range(batch // self._interval * self._interval - 1, batch):
             if earlier >= 0 and not self._path(earlier).exists():
                 self._put(earlier, [])

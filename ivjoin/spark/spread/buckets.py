@@ -24,8 +24,8 @@ __all__ = [
     "second_key", "state_partition", "state_partitions", "stream_count", "with_cells",
 ]  # fmt: skip
 
-# A stream has a bucket for each state partition, up to a limit. Spark's own default of so many partitions is no choice
-# of the user's, and too many for a small machine. A checkpoint retains the number, so it depends on nothing that may
+# A stream has a bucket for each state partition, up to a limit. Spark's default number of partitions is not the user's
+# choice, and too large for a small machine. A checkpoint retains the number, so it depends on nothing that may
 # change between two runs of a query, such as the number of cores.
 _NOT_CHOSEN, _THEN, _MOST_BY_DEFAULT = 200, 16, 512
 # State partitions of a query, as tasks see them: since Spark 4.1, and before.

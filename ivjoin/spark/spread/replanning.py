@@ -160,7 +160,7 @@ class StreamPlans:
     spec: JoinSpec  # of the caller
     folder: str | None  # of the plans; None for a plan that never changes
     buckets: int | None  # None if the caller did not set their number
-    pinned: tuple[int, ...] = ()  # hashes of the keys that are heavy from the beginning, whatever rows arrive
+    pinned: tuple[int, ...] = ()  # hashes of the keys that are always heavy
     by_keys: bool = True  # False: no key can spread the rows, so all of them are spread along the band
 
     def __str__(self) -> str:

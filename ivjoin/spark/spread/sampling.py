@@ -20,7 +20,7 @@ __all__ = [
     "SMALL", "Sampled", "are_small", "hash_of_row", "looked_at", "looked_schema", "samples", "sound_bytes",
 ]  # fmt: skip
 
-# Average bytes of an input that one task can read and join in less time than a shuffle of them takes.
+# Average bytes of an input that one task can read and join in less time than a shuffle takes.
 SMALL = 2 << 20
 
 # Operators whose output is at most as large as Spark estimates from their inputs, and cheap.
@@ -28,7 +28,7 @@ _KNOWN = frozenset({
     "Aggregate", "Distinct", "Filter", "GlobalLimit", "InMemoryRelation", "LocalLimit", "LocalRelation",
     "LogicalRelation", "OneRowRelation", "Project", "Range", "Sort", "SubqueryAlias", "Union",
 })  # fmt: skip
-_FILES = 64  # the most files that one task may read, one after the other
+_FILES = 64  # maximum number of files that one task may read, one after the other
 
 
 def sound_bytes(frame: Any) -> float | None:

@@ -17,7 +17,7 @@ from ivjoin.plan.spec import SIDES, JoinSpec
 
 __all__ = ["FREE", "differences", "identity", "spelling_digest"]
 
-FREE = "free"  # the name of what may change
+FREE = "free"  # the name of the part that may change
 _FORM = "condition form"
 
 

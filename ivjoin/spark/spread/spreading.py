@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["Spread", "plan_in_task", "router", "spread_of", "why_undivided"]
 
 _TASK_ROWS = 50_000  # the least rows of both frames for each task
-_WORTH = 1.25  # rows are routed if hashing gives the fullest task this many times the load
+_WORTH = 1.25  # rows are routed if hashing gives the busiest task this many times the load
 
 
 @dataclass(frozen=True)

@@ -94,7 +94,7 @@ def _matches(spec: JoinSpec, count: int, side: int) -> Way | None:
     """Return what drops rows that have no match and are not emitted. Counted joins count these rows, too."""
     plan = plan_of(spec)
     own = plan.sides[side]
-    if plan.how.owes(side) or plan.raises or own.guards or own.bounds:  # a row outside of its bounds is an error
+    if plan.how.owes(side) or plan.raises or own.guards or own.bounds:  # a row outside its bounds is an error
         return None
     return hashed_matches(own.filters, [k for k, safe in zip(own.keys, plan.null_safe, strict=True) if not safe], count)
 
@@ -136,7 +136,7 @@ def _joiner(spec: JoinSpec, budget: Budget | None, owned: pa.Schema | None) -> J
 def _stream(spec: JoinSpec, tables: list[pa.Table], budget: Budget | None) -> Any:
     sources = open_inputs(*tables)
     for source in sources:
-        source.in_memory = budget is None  # within a limit, the engine counts their rows
+        source.in_memory = budget is None  # with a limit, the engine counts their rows
     return stream_of(sources, plan_of(spec), 1, "auto", None, budget)
 
 

@@ -41,7 +41,7 @@ class Arrivals:
 
     packed: tuple[list[bytes], ...]  # rows of each side, as ``pack`` packed them
     seen: tuple[Seen, ...]  # the greatest values of the orders of each side, over all tasks
-    heard: list[dict[str, Any]] = field(default_factory=list)  # reports to the planner, in its bucket alone
+    heard: list[dict[str, Any]] = field(default_factory=list)  # reports to the planner, only in its bucket
     arrived: Arrived = field(default_factory=Arrived)  # when the micro-batch's rows arrived, in all buckets
 
 

@@ -37,7 +37,7 @@ STATE_SCHEMA = StructType([
 class BucketState:
     token: str  # from the turn that wrote the state; an operator in memory equals this state if it has this token
     payload: bytes  # ``SymmetricHashJoin.snapshot()`` or a packed ``Log``, compressed
-    moved: bool = False  # whether the query that wrote the state differs in what may change, such as a slack
+    moved: bool = False  # whether the query that wrote the state has other arguments that may change, such as a slack
 
 
 @cache

@@ -44,7 +44,7 @@ class Log:
     """The turns since a base."""
 
     base: str = ""  # token of the state in the base; empty without a base
-    base_size: int = 0  # bytes of the base, or of the one before while the new size is not known here
+    base_size: int = 0  # bytes of the base, or of the previous base until the new size is known
     written: int = 0  # bytes written to the log since the base
     segments: tuple[Segment, ...] = ()  # oldest first
 
@@ -70,7 +70,7 @@ class StateBackend(Protocol):
 
     before: str  # token of the state before the turn; empty if the bucket has no state yet
     after: str
-    rebased: bool  # whether the turn writes a new base, as the first turn and those of a ``moved`` state do
+    rebased: bool  # whether the turn writes a new base, as the first turn and turns of a ``moved`` state do
     moved: bool  # as in ``BucketState``
 
     def base(self) -> bytes:
@@ -188,7 +188,7 @@ class BucketJoin:
         return self._plans.planned(said, came.heard, [s.edges for s in came.seen])
 
 
-# -- joins that differ in what may change (``spread.spec``) ----------------------------------------------------------
+# -- joins that differ in arguments that may change (``spread.spec``) --------------------------------------------------
 
 def moved(snapshot: bytes, spec: JoinSpec) -> bytes:
     """Return the snapshot of an operator as a snapshot of another join, with the same rows and frontiers.

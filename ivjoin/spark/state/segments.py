@@ -24,7 +24,7 @@ from ivjoin.spark.state.journal import BucketJoin, Log, segment_of
 
 __all__ = ["SegmentedBucket", "check_setup"]
 
-# A log shorter than this is not worth a new base: it is quick to replay, and its segments are written only once.
+# For a log shorter than this, no new base is written: the log is quick to replay, and segments are written once.
 _SHORT_LOG = 1 << 20
 _HEAD = "format int, meta string, token string, base string, base_size long, log_size long"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"

@@ -106,7 +106,7 @@ class BucketFunction(BucketJoin):
         if before and base == log.base:
             log = replace(log, base_size=size)
         came = arrivals(self.spec, frames)
-        again = sum(len(s) for _, s in log.segments)  # Spark writes the whole state, with the old segments
+        again = sum(len(s) for _, s in log.segments)  # Spark writes the whole state, including the old segments
         segment = None if stored.moved else segment_of(came, log.base_size - log.written - again)
         after = new_token()
         if segment is None:
