@@ -1,4 +1,4 @@
-"""Push batches of a stream whose rows come up to five seconds late, with a snapshot in between."""
+"""Push batches of a stream whose rows arrive up to five seconds late, with a snapshot in between."""
 
 import pyarrow as pa
 
@@ -8,7 +8,7 @@ SCHEMA = pa.schema({"machine": pa.string(), "second": pa.int64(), "what": pa.str
 
 
 def operator() -> ivjoin.SymmetricHashJoin:
-    """Join each alarm with the readings of the ten seconds before it; alarms without readings are emitted too."""
+    """Join each alarm with the readings of the ten seconds before it. Alarms without readings are also emitted."""
     order = ivjoin.Order("second", slack=5)
     return ivjoin.SymmetricHashJoin(
         SCHEMA, SCHEMA, on="machine", condition="r.second BETWEEN l.second - 10 AND l.second", how="left",

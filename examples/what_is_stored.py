@@ -1,4 +1,4 @@
-"""See which rows a join stores, and what to declare so that it stores fewer: ``ivjoin.explain``."""
+"""Use ``ivjoin.explain`` to see which rows a join stores, and what to declare so that it stores fewer."""
 
 import pyarrow as pa
 

@@ -2,7 +2,7 @@
 
 - A column of the box is never NULL. A float column may be NaN only if it has no upper bound.
 - A point at which the condition raises an error does not satisfy it. The evaluator decides a box of one point.
-- In wider boxes, a division by zero is an error or a NULL, because engines differ. A join knows that it is an error.
+- In wider boxes, a division by zero may be an error or a NULL, because engines differ. In a join, it is an error.
 """
 
 from __future__ import annotations
@@ -93,7 +93,8 @@ class Contraction:
     ----------
     outcome : Outcome
     box : dict of str to Bounds
-        One for each column of the given box, in its order; empty ones if no point can satisfy the condition.
+        One interval for each column of the given box, in its order. The intervals are empty if no point can satisfy the
+        condition.
     """
 
     __slots__ = ("box", "outcome")
@@ -114,10 +115,10 @@ def contract(
     Parameters
     ----------
     condition : str, SymPy relation, fluent expression or Node
-        Uses the columns of the box, by their bare names or with the qualifier ``l``.
+        A condition on the columns of the box, by their bare names or with the qualifier ``l``.
     box : mapping of str to (type, inf, sup)
-        The type is a name such as ``"int64"`` or an Arrow type. The bounds are Python values, included; None is
-        unbounded.
+        The type is a name such as ``"int64"`` or an Arrow type. The bounds are Python values and are included. None
+        means unbounded.
     timezone : str
         The time zone of local times.
     effort : int
