@@ -138,7 +138,10 @@ def same_place(path: str) -> tuple[int, int] | str | None:
     try:
         found = os.fstat(_STDOUT) if path == "-" else os.stat(path)
     except (OSError, ValueError):
-        return os.path.realpath(path) if path != "-" and "\0" not in path else None
+        if path == "-" or "\0" in path:
+            return None
+        written = os.path.realpath(path)  # "x/../a.csv" is written to "a.csv" although "x" does not exist
+        return path if written == path else same_place(written)
     if stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode):
         return found.st_dev, found.st_ino
     return "-" if path == "-" else None

@@ -57,6 +57,8 @@ NAMED = [
     pytest.param(G, "hard.parquet", G, id="hard link"),
     pytest.param("file://%/g.parquet", "hard.parquet", G, id="hard link of a URI"),
     pytest.param("d/p.parquet", "d/../d/p.parquet", "d/p.parquet", id="dots in the output"),
+    pytest.param(G, "absent/../g.parquet", G, id="dots after a folder that does not exist"),
+    pytest.param("d", "absent/../link/p.parquet", "d/p.parquet", id="dots and a link"),
 ]
 
 
