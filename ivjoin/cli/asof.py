@@ -50,7 +50,7 @@ def asof_question(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _offsets(text: str | None) -> list[Any] | None:
-    """Return the offsets in ``-1s,0s,5s``; whole numbers as numbers."""
+    """Return the offsets in ``-1s,0s,5s``, with whole numbers as numbers."""
     if text is None:
         return None
     parts = [part.strip() for part in text.split(",")]

@@ -192,7 +192,7 @@ def _join_of_two(options: argparse.Namespace) -> tuple[Any, list[Files]]:
 
 
 def _check_places(options: argparse.Namespace) -> None:
-    """Refuse to write the result and the metrics to one place, however its name is written."""
+    """Refuse to write the result and the metrics to the same place, for any spelling of its name."""
     options.output = output_place(options.output)
     if options.metrics_json is not None:
         options.metrics_json = output_place(options.metrics_json)

@@ -69,7 +69,7 @@ def aliased(options: argparse.Namespace, defaults: Mapping[str, Any]) -> dict[st
 
 
 def _is_there(text: str) -> bool:
-    """Return whether the whole text names files, such as ``year=2023/x.parquet``: an existing path is no alias."""
+    """Return whether the whole text names files, such as ``year=2023/x.parquet``: an existing path is not an alias."""
     try:
         # glob lists a folder before ``**`` that does not exist.
         return os.path.exists(text) or any(map(os.path.exists, glob.glob(text, recursive=True)))

@@ -169,7 +169,7 @@ def parse_pick(text: str) -> Any:
 
 
 def _split_by(text: str) -> list[str]:
-    """Split at commas that stand in no parentheses and no quotes."""
+    """Split at commas outside parentheses and quotes."""
     out, depth, quote, start = [], 0, "", 0
     for i, c in enumerate(text):
         if quote:

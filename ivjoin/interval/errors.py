@@ -1,4 +1,4 @@
-"""Errors for the ends of an interval, and how numbers of any size are compared with them."""
+"""Errors for the ends of an interval, and the comparison of numbers of any size with them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The public names of ``ivjoin.interval``: the whole of some modules, and some names of the others."""
+"""The public names of ``ivjoin.interval``: all names of some modules, and some names of the others."""
 
 # ruff: noqa: F403
 from ivjoin.interval.errors import IntervalError, IntervalTypeError

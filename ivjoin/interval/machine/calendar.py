@@ -1,9 +1,9 @@
 """Dates as days since 1970-01-01, and months added to them; the day is clamped to the end of a shorter month.
 
-The functions of dates take ints and int64 arrays alike; the others, bounds of sums with months, take ints.
-The sum rises with the months and with the day, but not with the instant: Jan 30 23:00 and Jan 31 01:00 both become Feb
-28. It has no inverse: up to four days become Feb 28, and no day becomes Mar 31 by adding one month.
-The civil-date formulas are from H. Hinnant, "chrono-compatible low-level date algorithms".
+The functions of dates take ints and int64 arrays. The others, which bound sums with months, take ints. The sum rises
+with the months and with the day, but not with the instant: Jan 30 23:00 and Jan 31 01:00 both become Feb
+28. It has no inverse: up to four days become Feb 28, and adding one month never gives Mar 31. The civil-date formulas
+    are from H. Hinnant, "chrono-compatible low-level date algorithms".
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Value domains of typed intervals by name, and their physical values.
 
-`types` lists the physical values (unscaled ints, days, ticks, doubles). The public form is Python's own: int, float,
+`types` lists the physical values (unscaled ints, days, ticks, doubles). The public form is a Python value: int, float,
 Decimal, date, datetime, timedelta, time.
 """
 
@@ -154,7 +154,7 @@ def domain(name: str | Type) -> Type:
     name : str or Type
         ``int2`` to ``int64``, ``uint2`` to ``uint64``, ``float16``, ``float32``, ``float64``, ``decimal(p, s)``,
         ``date``, ``months``, ``timestamp[unit]``, ``duration[unit]``, ``time[unit]`` with a unit of s, ms, us or ns.
-        Spark's names (``tinyint``, ``double``, ...) are accepted too. A Type loses its zone.
+        Spark's names (``tinyint``, ``double``, ...) are also accepted. The zone of a Type is dropped.
 
     Raises
     ------

@@ -1,7 +1,7 @@
 """Intervals of floating-point numbers as the machine computes with them: rounded to nearest, infinities included.
 
-An interval is two doubles ``lo <= hi``. NaN is not a member: the functions ``*_nan`` tell whether an operation can
-produce one. -0.0 and 0.0 are one number, as in Spark's order.
+An interval is two doubles ``lo <= hi``. NaN is not a member. The functions ``*_nan`` return whether an operation can
+produce a NaN. -0.0 and 0.0 are one number, as in Spark's order.
 
 Rounding to nearest is monotone, so the rounded results of the corners are exact bounds. Backward, the rounded operation
 is inverted: a result in [c, d] comes from reals between the midpoints below c and above d, inverted with outward
@@ -136,7 +136,7 @@ def add(f: Format, a: Pair, b: Pair) -> Pair:
 
 
 def add_nan(a: Pair, b: Pair) -> bool:
-    """Return whether a sum can be NaN though no argument is."""
+    """Return whether a sum can be NaN although no argument is NaN."""
     return (a[0] == -inf and b[1] == inf) or (a[1] == inf and b[0] == -inf)
 
 

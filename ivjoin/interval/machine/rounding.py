@@ -47,7 +47,7 @@ _SPLITTER = 134217729.0  # 2**27 + 1
 
 
 class FloatModeError(IvjoinError):
-    """The processor rounds otherwise than to nearest, or flushes subnormal numbers to zero."""
+    """The processor does not round to nearest, or flushes subnormal numbers to zero."""
 
 
 def check_float_mode() -> None:
@@ -91,7 +91,7 @@ def significand(x: float) -> tuple[int, int]:
 
 
 def scaled(n: int, e: int, up: bool) -> float:
-    """Round ``n * 2**e`` to a double, upward or downward; the value may lie beyond the range of doubles."""
+    """Round ``n * 2**e`` to a double, upward or downward. The value may be outside the range of doubles."""
     if n < 0:
         return -scaled(-n, e, not up)
     drop = max(n.bit_length() - 53, -1074 - e)

@@ -188,7 +188,7 @@ ENTIRE: Interval = make(-INF, INF)
 
 
 def as_interval(value: Any) -> Interval:
-    """Return an interval as it is, or the narrowest interval that contains a number."""
+    """Return an interval unchanged, or the narrowest interval that contains a number."""
     return value if isinstance(value, Interval) else Interval(value, value)
 
 

@@ -65,7 +65,7 @@ def equal(x: Interval, y: Interval) -> bool:
 
 
 def subset(x: Interval, y: Interval) -> bool:
-    """Return whether every member of `x` is one of `y`."""
+    """Return whether every member of `x` is a member of `y`."""
     return y.inf <= x.inf and x.sup <= y.sup
 
 
@@ -94,17 +94,17 @@ def strict_less(x: Interval, y: Interval) -> bool:
 
 
 def precedes(x: Interval, y: Interval) -> bool:
-    """Return whether no member of `x` is above a member of `y`; so if either is empty."""
+    """Return whether no member of `x` is above a member of `y`; also true if either is empty."""
     return x.sup <= y.inf or x.inf > x.sup or y.inf > y.sup
 
 
 def strict_precedes(x: Interval, y: Interval) -> bool:
-    """Return whether every member of `x` is below every member of `y`; so if either is empty."""
+    """Return whether every member of `x` is below every member of `y`; also true if either is empty."""
     return x.sup < y.inf or x.inf > x.sup or y.inf > y.sup
 
 
 class Overlap(StrEnum):
-    """How two intervals lie to each other: Allen's thirteen relations, and three for empty sets, by standard names."""
+    """The relation of two intervals: Allen's thirteen relations, and three for empty sets, by standard names."""
 
     BOTH_EMPTY = "bothEmpty"
     FIRST_EMPTY = "firstEmpty"
@@ -139,7 +139,7 @@ _SHARING = {
 
 
 def overlap(x: Interval, y: Interval) -> Overlap:
-    """Return how `x` lies to `y` (table 10.7 of the standard)."""
+    """Return the relation of `x` to `y` (table 10.7 of the standard)."""
     if x.inf > x.sup:
         return Overlap.BOTH_EMPTY if y.inf > y.sup else Overlap.FIRST_EMPTY
     if y.inf > y.sup:

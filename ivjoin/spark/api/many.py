@@ -188,6 +188,6 @@ def _refuse_collated(spec: MultiSpec, frames: Mapping[str, Any]) -> None:
 
 
 def _multiples(sizes: Mapping[str, float | None]) -> dict[str, float]:
-    """Return sizes as multiples of the least; all equal if one is not known."""
+    """Return sizes as multiples of the least size; all are equal if one is not known."""
     least = min(size or 0.0 for size in sizes.values())
     return {a: (size or 0.0) / least if least else 1.0 for a, size in sizes.items()}

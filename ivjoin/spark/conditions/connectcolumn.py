@@ -71,7 +71,7 @@ def _text(e: Any, owners: dict[int, list[str]]) -> str:
 
 
 def _value(e: Any) -> Any:
-    """Return the Python value of a literal; the client stores times as the numbers that go over the wire."""
+    """Return the Python value of a literal. The client stores times as the numbers of the wire format."""
     kind = type(e._dataType).__name__
     if e._value is not None and kind in ("DateType", "TimestampType", "TimestampNTZType", "DayTimeIntervalType"):
         from datetime import UTC, date, datetime, timedelta

@@ -58,7 +58,7 @@ def ansi_note(condition: Node | None) -> str | None:
 
 
 def _can_err(n: Node) -> bool:
-    """Return whether the operator, in ANSI mode alone, raises for some value of its arguments' types."""
+    """Return whether the operator raises for some value of its arguments' types, but only in ANSI mode."""
     kind = n.type.kind
     if n.op in (ops.DIV, ops.INTDIV, ops.MOD, ops.PMOD):
         if n.args[1].op == "literal" and kind == "float":

@@ -109,9 +109,9 @@ def is_unordered_window(name: str, frame: Any, orders: Sequence[Order]) -> bool:
 
 
 def _in_order(frame: Any, index: int) -> bool:
-    """Return whether a column of a streaming frame that carries a delay still keeps its promise.
+    """Return whether the promise of a delay still applies to a column of a streaming frame.
 
-    Over Connect the analyzed plan is not available. Only unions and joins are detected there.
+    Over Connect, the analyzed plan is not available. Only unions and joins are detected there.
     """
     if is_connect(frame):
         return _in_order_on_connect(frame)
@@ -183,7 +183,7 @@ def slack_of_window(frame: Any, index: int, delay: timedelta) -> timedelta | Non
 
 
 def _length(struct: Any) -> timedelta | None:
-    """Return the constant that the end of a window adds to something; None if the expression has another form."""
+    """Return the constant that the end of a window adds to another expression; None if it has another form."""
     if kind_of(struct) != "CreateNamedStruct" or struct.children().size() != 4:
         return None
     node = struct.children().apply(3)

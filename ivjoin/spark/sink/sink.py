@@ -99,10 +99,9 @@ def write_stream(
         contains files that readers would not see together with the new ones.
 
     Notes
-    -----
-    The rename of one file publishes a micro-batch. With ``partition_by`` or ``file_rows``, an entry in the log of
-    Spark's own sink publishes it (see :func:`ivjoin.spark.published_files`), and for a Delta table one commit. A
-    micro-batch that is repeated after a failure detects what it has already published.
+    ----- A micro-batch is published by renaming one file. With ``partition_by`` or ``file_rows``, an entry in the log
+    of Spark's own sink publishes it (see :func:`ivjoin.spark.published_files`). For a Delta table, one commit publishes
+    it. If a micro-batch is repeated after a failure, it detects the files that it has already published.
 
     Examples
     --------
@@ -168,7 +167,7 @@ def _checked_folder(spark: Any, layout: Layout) -> Folder | DeltaFolder:
 
 @contextmanager
 def _state_partitions(spark: Any, origin: Origin | None) -> Iterator[None]:
-    """Start a query with as many state partitions as buckets: each partition is a task in every micro-batch.
+    """Start a query with as many state partitions as buckets, because each partition is a task in every micro-batch.
 
     A query copies the session's settings when it starts, and its checkpoint retains this one.
     """

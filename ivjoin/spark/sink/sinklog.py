@@ -1,4 +1,4 @@
-"""Write the log of a file sink in the form of Spark's own: which files of a folder are complete micro-batches.
+"""Write the log of a file sink in Spark's format. It lists the files of a folder that are complete micro-batches.
 
 ::
 
@@ -33,7 +33,7 @@ _QUERY = ".query"
 class SinkLog:
     """The log of a folder, with a ``.compact`` file after each ``compact_interval`` micro-batches.
 
-    Until the first one exists, the session that reads the log needs the same setting.
+    Until the first such file exists, the session that reads the log needs the same setting.
     """
 
     def __init__(self, folder: str, compact_interval: int) -> None:
@@ -64,7 +64,7 @@ class SinkLog:
     def _may_be(self, batch: int, query: str, latest: int) -> bool:
         """Return whether a micro-batch is the query's in a log without an owner, such as a log of Spark's sink.
 
-        A query that used Spark's sink before may find its last micro-batch there, and none at its first one.
+        A query that used Spark's sink before may find its last micro-batch there, but no micro-batch when it starts.
         """
         path = self._path(batch)
         names = [os.path.basename(urlparse(line["path"]).path) for line in (_lines(path) if path.exists() else [])]
@@ -133,7 +133,7 @@ def _numbers(folder: Path) -> dict[int, Path]:
 
 
 def _all_lines(folder: Path, until: int) -> list[dict[str, str]]:
-    """Return every file of the micro-batches up to one, from the last compact log on."""
+    """Return every file of the micro-batches up to the given one, starting with the last compact log."""
     logs = {n: p for n, p in _numbers(folder).items() if n <= until}
     begin = max((n for n, p in logs.items() if p.name.endswith(_COMPACT)), default=0)
     return [line for n in sorted(logs) if n >= begin for line in _lines(logs[n])]
@@ -145,13 +145,13 @@ def published_files(path: str | os.PathLike[str]) -> list[str]:
     Parameters
     ----------
     path : str or path
-        A folder that :func:`ivjoin.spark.write_stream`, or Spark's own file sink, writes.
+        A folder that :func:`ivjoin.spark.write_stream` or Spark's own file sink has written.
 
     Returns
     -------
     list of str
-        Paths in the order of the micro-batches. Without a log, all Parquet and Arrow files, because each one contains
-        one or more complete micro-batches.
+        Paths in the order of the micro-batches. If the folder has no log, all Parquet and Arrow files, because each of
+        them contains one or more complete micro-batches.
 
     Raises
     ------

@@ -1,1 +1,1 @@
-"""Decide which task joins which rows: buckets, cells and plans."""
+"""Decide which task joins which rows, by buckets, cells and plans."""

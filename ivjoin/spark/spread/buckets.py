@@ -1,10 +1,11 @@
 """Number the buckets of a stream, the groups of its stateful operator, and the cells within a task.
 
-Spark hashes a group's label once more to choose its state partition. Labels are chosen so that B buckets on B state
-partitions have one partition each. They depend on B alone, and the first is always 0. So the first bucket always finds
-a checkpoint that was made with another number of buckets.
+Spark hashes a group's label again to choose its state partition. Labels are chosen so that B buckets on B state
+partitions have one partition each. They depend only on B, and the first label is always 0. The first bucket therefore
+always finds a checkpoint that was made with another number of buckets.
 
-If rows are copied to several cells, the cell is one more key, and each row has a flag whether the task owns it.
+If rows are copied to several cells, the cell is an additional key, and a flag of each row states whether the task owns
+it.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ def stream_count(buckets: object, partitions: int) -> int:
 
 
 def state_partitions(partitions: int, cores: int) -> int:
-    """Return how many state partitions a sink gives a new query whose ``buckets`` are not set: four for each core."""
+    """Return the number of state partitions of a new query in a sink if ``buckets`` is not set: four for each core."""
     most = max(_THEN, min(4 * cores, _MOST_BY_DEFAULT))
     return min(most if partitions == _NOT_CHOSEN else partitions, most if most != _NOT_CHOSEN else most - 1)
 
@@ -104,7 +105,7 @@ def count_in_task(buckets: int | None) -> int:
     """Return the number of buckets of a stream, in a task of its query.
 
     Without ``buckets``, the number of state partitions limits it. Spark stores that number in the checkpoint and sets
-    it in tasks, whatever the session has when the query starts again.
+    it in tasks, even if the session has another value when the query starts again.
     """
     if buckets is not None:
         return buckets
@@ -116,7 +117,7 @@ def count_in_task(buckets: int | None) -> int:
 
 
 def checked_count(buckets: object, default: int) -> int:
-    """Return the bucket count that an option means; the default for None."""
+    """Return the number of buckets for the value of the option; the default for None."""
     if buckets is None:
         return default
     if isinstance(buckets, bool) or not isinstance(buckets, int) or not 1 <= buckets <= 100_000:
@@ -144,7 +145,7 @@ def with_cells(batch: pa.RecordBatch, rows: np.ndarray, cells: np.ndarray, owned
 
 
 def only_owned(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Return the owned rows among joined rows of :func:`cell_spec`. A pair is owned if its left copy is."""
+    """Return the owned rows among joined rows of :func:`cell_spec`. A pair is owned if its left copy is owned."""
     names = batch.schema.names
     marks = [batch.column(names.index(name)) for name in (_OWNED_LEFT, _OWNED_RIGHT) if name in names]
     keep = pc.coalesce(*marks)

@@ -1,4 +1,4 @@
-"""Join many static frames: send each row to the cells of a hypercube where it may have matches, and join in each cell.
+"""Join many static frames: send each row to the cells of a hypercube where it may match, and join within each cell.
 
 ::
 
@@ -7,8 +7,8 @@
     n -- cells -- pack (mapInArrow) --+
 
 A row has a coordinate in each dim that its input is a member of, and is copied along the others. Rows that match agree
-in every dim, so they meet in one cell, and each result is emitted once. Coordinates are hashes of an attribute or of
-the whole row. A task that runs again therefore sends the same rows to the same cells.
+in every dim, so they are in the same cell, and each result is emitted once. Coordinates are hashes of an attribute or
+of the whole row. A repeated task therefore sends the same rows to the same cells.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def packed_for_cells(frames: Mapping[str, Any], spec: MultiSpec, plan: Hypercube
 
 
 def _matches(spec: MultiSpec, alias: str, count: int, side: int) -> Way | None:
-    """Return what drops rows that the condition on their own input excludes. ``side`` is always the left one."""
+    """Return a function that drops rows that the condition on their own input excludes. ``side`` is always left."""
     filters = [p.node for p in spec.parts if p.aliases == {alias}]
     keys = [by[alias] for by in attributes(spec).values() if alias in by]
     return hashed_matches(filters, keys, count)

@@ -1,4 +1,4 @@
-"""Route the rows of a stream by plans. Without a folder the first plan never changes; with one, plans follow the rows.
+"""Route the rows of a stream by plans. Without a folder, the first plan never changes. With one, plans follow the rows.
 
 Map tasks send rows by the plans in the folder, and one bucket, the planner, writes new plans::
 
@@ -79,7 +79,7 @@ class PlanFiles:
         return sorted(int(m[1]) for name in found if (m := _NAME.fullmatch(name)))
 
     def read(self, number: int, query: str | None) -> PlanFile:
-        """Read a file; raise SnapshotError if it is damaged, or of another join or query. None stands for any query."""
+        """Read a file; SnapshotError if it is damaged, or belongs to another join or query. None means any query."""
         name = self._name(number)
         try:
             raw = self._files.read(_file_name(number))

@@ -81,7 +81,7 @@ def spelling_digest(spec: JoinSpec) -> str:
 
 
 def _form(spec: JoinSpec) -> str:
-    """Return a digest of the condition, whatever the order of its conjuncts and the sides of its bands and keys."""
+    """Return a digest of the condition that ignores the order of conjuncts and the sides of bands and keys."""
     found = plan_of(spec).separation
     parts = [["key", encode(k.left), encode(k.right), k.null_safe] for k in found.keys]
     parts += [["band", encode(b.left), encode(b.right), b.lo, b.hi] for b in found.bands]

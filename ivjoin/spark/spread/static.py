@@ -91,7 +91,7 @@ def static_join(
 
 
 def _matches(spec: JoinSpec, count: int, side: int) -> Way | None:
-    """Return what drops rows that have no match and are not emitted. Counted joins count these rows, too."""
+    """Return a function that drops rows that have no match and are not emitted. Counted joins also count these rows."""
     plan = plan_of(spec)
     own = plan.sides[side]
     if plan.how.owes(side) or plan.raises or own.guards or own.bounds:  # a row outside its bounds is an error

@@ -125,7 +125,7 @@ def _played(
 
 
 def _pushed(op: SymmetricHashJoin, side: int, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Push the rows of a side at once. Under a memory limit, push pieces if no piece can make rows of the next late."""
+    """Push the rows of a side at once; with a memory limit in pieces, if no piece can make later rows late."""
     most = op.rows_at_once(SIDES[side], rows)
     plan = op.plan.sides[side]
     if rows.num_rows <= most or not all(n in plan.axes[:1] and _rises(o) for n, _, o in plan.orders):

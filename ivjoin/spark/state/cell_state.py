@@ -103,7 +103,7 @@ def _played(op: MultiJoin, spec: MultiSpec, came: Arrivals) -> Iterator[pa.Recor
 
 
 def _identity(spec: MultiSpec, plan: HypercubePlan) -> dict[str, Any]:
-    """Return in words, by the name of the argument, what a checkpoint does not allow to change."""
+    """Return in words, by the name of the argument, the settings that a checkpoint does not allow to change."""
     said = spec.as_json
     out: dict[str, Any] = {
         FREE: {"condition": str(spec.condition)}, "condition form": json.dumps(said["condition"], sort_keys=True),

@@ -55,7 +55,7 @@ _MOST_SIZES = 4096
 
 @dataclass(slots=True)
 class _TwoGroups:
-    """The state of a bucket, as the log's call leaves it for the base's call."""
+    """The state of a bucket, which the call for the log passes on to the call for the base."""
 
     turn: Turn
     came: Arrivals
