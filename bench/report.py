@@ -49,7 +49,7 @@ size and the rows on each side. For the family `seed` (keys and batch sizes), se
 |---|---|
 | `make bench` | the profile *quick*, up to 10^6 rows a side, and this page |
 | `make bench-full` | also 10^7 rows, all sizes of the first family, longer time limits |
-| `make bench-smoke` | every case and engine once with a few thousand rows, to check that they run and return correct rows |
+| `make bench-smoke` | every case and engine once with a few thousand rows, to check that they run and are correct |
 | `python -m bench seed "window/*" --peers ivjoin` | selected families or patterns of cases, and selected engines |
 | `python -m bench.pushes` | the cost of one push of 128 rows and of one row |
 | `python -m bench.planning` | planning a join for the first time and again, and computing its prune bounds |
@@ -62,8 +62,8 @@ size and the rows on each side. For the family `seed` (keys and batch sizes), se
 How it is measured:
 
 - **Runs.** Each cell of a table runs in a separate process. ivjoin and DataFusion's symmetric hash join run on one
-  core, and the other engines on two. The first run checks the result. The table shows the median of the next runs. Their
-  number is `--repeat`, or less if they exceed the time limit.
+  core, and the other engines on two. The first run checks the result. The table shows the median of the next runs.
+  Their number is `--repeat`, or less if they exceed the time limit.
 - **Time limit.** `> 10 s` means that the run was stopped after 10 s. Charts show such runs as outlines.
 - **Seconds and CPU.** *Seconds* are wall-clock time, and *CPU* is the processor time of the process. On one core of an
   idle machine, they are equal. On a busy machine, compare CPU.
