@@ -53,6 +53,7 @@ ONLY_IN = {
     "numba": {"shj"},
     "llvmlite": {"shj"},
     "sympy": {"conditions"},
+    "mpmath": {"interval"},
     "sqlglot": {"conditions"},
     "pyspark": {"spark"},
     "py4j": {"spark"},  # comes with pyspark
@@ -258,8 +259,8 @@ def loaded_by(statement: str) -> set[str]:
 
 
 HEAVY = {
-    "datasketches", "duckdb", "llvmlite", "matplotlib", "numba", "pandas", "polars", "pyspark", "rich", "sqlglot",
-    "sympy",
+    "datasketches", "duckdb", "llvmlite", "matplotlib", "mpmath", "numba", "pandas", "polars", "pyspark", "rich",
+    "sqlglot", "sympy",
 }  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ivjoin.interval import truth  # noqa: F401  here, or reading it from the package would load the library
 from ivjoin.interval.machine.rounding import check_float_mode as _check_float_mode
 
 if TYPE_CHECKING:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from math import isqrt
+from typing import Any
+
+from mpmath import libmp
 
 from ivjoin.interval.machine.rounding import significand
-from ivjoin.interval.reals.fixedpoint import UNITS, exp_fixed, log_fixed
-from ivjoin.interval.reals.pointwise import Enclosure
+from ivjoin.interval.reals.pointwise import SPARE, Enclosure, enclosed
 
 __all__ = ["pow_at", "power_at", "root_at"]
 
@@ -26,25 +27,17 @@ def _point(odd: int, exponent: int) -> Enclosure:
     return odd, odd, exponent
 
 
-def _exp_of_product(x: float, m: int, e: int, divisor: int, p: int) -> Enclosure:
-    """Return ``x ** (m * 2**e / divisor)`` for x other than 1 and m other than 0."""
-    size = m.bit_length() + e - divisor.bit_length() + 1  # |exponent| < 2**size
-    near = math.log2(x)  # only for the order of magnitude
-    sign = 1 if (x > 1.0) is (m > 0) else -1
-    magnitude = math.log2(abs(near)) if abs(near) > 1e-3 else math.log2(abs(x - 1.0))
-    if size + magnitude > 14.0:
-        return _point(1, 4000 * sign)
-    if size + magnitude < -62.0:
-        return _point((1 << 60) + sign, -60)
-    q = p + max(0, size) + 4
-    xm, xe = significand(x)
-    logarithm = log_fixed(xm, 1 << 53, q, xe + 53)
-    # Off by UNITS * 2**size units of 2**-q and one of each flooring.
-    product = logarithm * m
-    product = (product << e if e >= 0 else product >> -e) // divisor
-    t, k = exp_fixed(product >> (q - p), p)
-    units = 3 * (UNITS + 3) + UNITS
-    return t - units, t + units, k - p
+def _power(x: float, exponent: Any, p: int) -> Enclosure:
+    """Return ``x ** exponent`` for x other than 1 and a number of mpmath's other than 0."""
+    wide = p + SPARE
+    product = libmp.mpf_mul(libmp.mpf_log(libmp.from_float(x), wide), exponent, wide)
+    sign, _, e, bits = product
+    size = e + bits  # |product| < 2**size
+    if size > 14:
+        return _point(1, -4000 if sign else 4000)
+    if size < -62:
+        return _point((1 << 60) - 1 if sign else (1 << 60) + 1, -60)
+    return enclosed(libmp.mpf_exp(product, wide), p)
 
 
 def pow_at(x: float, y: float, p: int) -> Enclosure:
@@ -55,7 +48,7 @@ def pow_at(x: float, y: float, p: int) -> Enclosure:
     zeros = (m & -m).bit_length() - 1
     m, e = m >> zeros, e + zeros
     exact = _exact_power(x, m << max(0, e), max(0, -e)) if e < 64 else None
-    return exact or _exp_of_product(x, m, e, 1, p)
+    return exact or _power(x, libmp.from_float(y), p)
 
 
 def _exact_power(x: float, m: int, k: int) -> Enclosure | None:
@@ -83,12 +76,7 @@ def power_at(x: float, n: int, p: int) -> Enclosure:
         return _point(1, a * n)
     if 0 <= n <= _EXACT_POWER:
         return _point(odd**n, a * n)
-    if -_EXACT_POWER <= n < 0:
-        power = odd**-n
-        bits = power.bit_length() + p
-        quotient = (1 << bits) // power
-        return quotient, quotient + 1, a * n - bits
-    return _exp_of_product(x, n, 0, 1, p)
+    return _power(x, libmp.from_int(n), p)
 
 
 def root_at(x: float, n: int, p: int) -> Enclosure:
@@ -104,4 +92,4 @@ def root_at(x: float, n: int, p: int) -> Enclosure:
                     return _point(root, a // n)
     if x == 1.0:
         return _point(1, 0)
-    return _exp_of_product(x, 1 if n > 0 else -1, 0, abs(n), p)
+    return _power(x, libmp.from_rational(1, n, p + SPARE), p)

@@ -48,7 +48,8 @@ class _End:
             return self._signed(self.angle, p)
         lo, hi, e = self._signed(self.summand, p)
         more, most, base = half_turns_at(quarters, p + quarters.bit_length())
-        return (lo << (e - base)) + more, (hi << (e - base)) + most, base
+        low = min(e, base)
+        return (lo << (e - low)) + (more << (base - low)), (hi << (e - low)) + (most << (base - low)), low
 
     def _signed(self, angle: Angle, p: int) -> Enclosure:
         if self.value in (-INF, INF):  # the tangent's limits
@@ -73,9 +74,8 @@ class _Branch:
 
     def first_from(self, a: float) -> float:
         """Return the lowest member that is not below `a`, rounded down but not below `a`."""
-        # No branch ends after its period does, so it is enough to start one period before `a`, even if 8 bits are too
-        # few to count the quarter turns of an `a` next to a multiple of pi/2.
-        turn = quarter_turns(a, 8)[0] // self.period * self.period - self.period
+        # No branch ends after its period does, so it is enough to start one period before `a`.
+        turn = quarter_turns(a) // self.period * self.period - self.period
         while above(self.upper.enclose, turn) < a:
             turn += self.period
         bound = below(self.lower.enclose, turn)

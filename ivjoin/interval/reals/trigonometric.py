@@ -32,14 +32,6 @@ _PI_DOWN = below(half_turns_at, 2)
 _PI_UP = above(half_turns_at, 2)
 _HALF_PI_UP = above(half_turns_at, 1)
 
-# The bits of the remainder are needed only to count quarter turns correctly: doubles other than 0
-# stay 2**-61 away from the multiples of pi/2.
-_COUNTING = 72
-
-
-def _quarters(x: float) -> int:
-    return quarter_turns(x, _COUNTING)[0]
-
 
 def _passes(first: int, last: int, phase: int) -> bool:
     """Return whether quarter turns `first` to `last` contain the start of one that is `phase` modulo 4."""
@@ -63,7 +55,7 @@ def _wave(enclose: Callable[..., Enclosure], x: Interval, crest: int) -> Interva
         return EMPTY
     if a == -INF or b == INF:
         return _UNIT
-    first, last = _quarters(a), _quarters(b)
+    first, last = quarter_turns(a), quarter_turns(b)
     high = _passes(first, last, crest)
     low = _passes(first, last, crest + 2)
     if not high and not low:
@@ -82,7 +74,7 @@ def tan(x: Interval) -> Interval:
         return EMPTY
     if a == -INF or b == INF:
         return ENTIRE
-    first, last = _quarters(a), _quarters(b)
+    first, last = quarter_turns(a), quarter_turns(b)
     if (last + 1) // 2 > (first + 1) // 2:  # an odd quarter turn begins inside: a pole
         return ENTIRE
     return make(below(tan_at, a), above(tan_at, b))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+from pathlib import Path
 
 import mpmath
 import pytest
@@ -52,3 +54,12 @@ def test_the_two_vectors_that_are_wider_than_the_tightest_interval():
         last = -1 / mpmath.root(mpmath.mpf(5e-324), 7)
         got = iv.pown_rev(Interval(-5e-324, 0.0), -7)
         assert math.nextafter(got.sup, -math.inf) < last < got.sup < -1.5367463556376293e46
+
+
+def test_points_agree_with_integer_series():
+    """The file has the bounds that fixed-point series with a proved error gave, independent of mpmath."""
+    for line in (Path(__file__).parent / "series.jsonl").read_text().splitlines():
+        case = json.loads(line)
+        x = float.fromhex(case["x"])
+        got = getattr(iv, case["op"])(Interval(x, x))
+        assert [got.inf, got.sup] == [float.fromhex(end) for end in case["expected"]], case
