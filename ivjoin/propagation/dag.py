@@ -17,12 +17,11 @@ from ivjoin.functions.rules.rule import Rule
 from ivjoin.functions.rules.state import Backward, Case, Cases, Forward, Infeasible, State, Structure, Taken
 from ivjoin.interval import truth
 from ivjoin.propagation.decided import openings
-from ivjoin.propagation.linear import Forms, arguments, equation, forms, remainders
+from ivjoin.propagation.equations import both, polynomial_equation
+from ivjoin.propagation.linear import Forms, arguments, equation, remainders
 from ivjoin.propagation.meeting import contradict
-from ivjoin.propagation.nonlinear import polynomial_equation
-from ivjoin.propagation.polynomial import normal_forms
+from ivjoin.propagation.polynomial import Normal, normal_forms
 from ivjoin.propagation.rules import rule_of
-from ivjoin.propagation.sums import Sum, both
 
 __all__ = ["Outcome", "Propagator"]
 
@@ -53,13 +52,13 @@ class Propagator:
     def __init__(self, conjuncts: Sequence[Node], also: Iterable[Node] = (), zero_gives_null: bool = True) -> None:
         nodes = list(walk(*conjuncts, *also))
         at = arguments(nodes)
-        sums = forms(nodes, at)
+        sums = normal_forms(nodes, at, 1)
         extra = [r for _, _, r in remainders(nodes, sums).values()]
         if extra:
             # In front, so that they precede the nodes that use them.
             nodes = list(walk(*extra, *conjuncts, *also))
             at = arguments(nodes)
-            sums = forms(nodes, at)
+            sums = normal_forms(nodes, at, 1)
         self.nodes = nodes
         self.index = {n: i for i, n in enumerate(nodes)}
         self.rules: list[Rule] = [rule_of(n, i, at[i], zero_gives_null) for i, n in enumerate(nodes)]
@@ -343,6 +342,6 @@ def _ways(at: Sequence[tuple[int, ...]], roots: Sequence[int]) -> list[int]:
     return ways
 
 
-def _takes(p: int, parent: Node, s: Sum | None) -> bool:
+def _takes(p: int, parent: Node, s: Normal | None) -> bool:
     """Return whether a parent uses its argument outside of a linear form. Comparisons have their own equations."""
-    return parent.op not in COMPARISONS and (s is None or p in s.terms)
+    return parent.op not in COMPARISONS and (s is None or (p,) in s.terms)

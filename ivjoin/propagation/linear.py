@@ -14,12 +14,13 @@ from typing import Any, NamedTuple
 
 from ivjoin.expr import ops
 from ivjoin.expr.nodes import NEGATED, Node, make
+from ivjoin.expr.polynomial import Polynomial, plus, scaled
 from ivjoin.functions.rules.state import State
 from ivjoin.propagation.decided import Opening
-from ivjoin.propagation.polynomial import Normal, normal_forms
-from ivjoin.propagation.sums import Equation, Sum, comparison, joined, plus, value
+from ivjoin.propagation.equations import Equation, comparison, joined, value
+from ivjoin.propagation.polynomial import Normal, atoms_of, difference, uses_of
 
-__all__ = ["Forms", "arguments", "equation", "forms", "remainders"]
+__all__ = ["Forms", "arguments", "equation", "remainders"]
 
 
 def arguments(nodes: Sequence[Node]) -> list[tuple[int, ...]]:
@@ -28,55 +29,35 @@ def arguments(nodes: Sequence[Node]) -> list[tuple[int, ...]]:
     return [tuple(index[a] for a in n.args) for n in nodes]
 
 
-def forms(nodes: Sequence[Node], at: Sequence[tuple[int, ...]]) -> list[Sum | None]:
-    """Return the form of each node in topological order; None for a node that is not a whole number."""
-    return [None if f is None else _sum_of(f) for f in normal_forms(nodes, at, 1)]
-
-
-def _sum_of(f: Normal) -> Sum:
-    terms = {m[0]: c for m, c in f.terms.items() if m}
-    return Sum(terms, f.terms.get((), 0), any(k > 1 for k in f.uses.values()))
-
-
-def remainders(nodes: Sequence[Node], known: Sequence[Sum | None]) -> dict[int, tuple[int, int, Node]]:
+def remainders(nodes: Sequence[Node], known: Sequence[Normal | None]) -> dict[int, tuple[int, int, Node]]:
     """Return for each atom ``x div k`` with a constant k: the atom x, k, and the node ``x % k``."""
     out = {}
     for i, n in enumerate(nodes):
         if n.op == ops.INTDIV and n.type.kind == n.args[0].type.kind == "int" and n.args[1].op == "literal":
             x, k = known[nodes.index(n.args[0])], n.args[1].params[0]
-            if k and x is not None and not x.constant and list(x.terms.values()) == [1]:
-                out[i] = next(iter(x.terms)), k, make(ops.MOD, n.args, (), n.args[0].type)
+            if k and x is not None and list(x.terms.values()) == [1] and () not in x.terms:
+                out[i] = atoms_of(x.terms)[0], k, make(ops.MOD, n.args, (), n.args[0].type)
     return out
 
 
-def _with_remainders(d: Sum, found: dict[int, tuple[int, int, int]]) -> Sum:
+def _with_remainders(d: Normal, found: dict[int, tuple[int, int, int]]) -> Normal:
     """Return ``c * x - c * k * (x div k)`` as ``c * (x % k)``."""
-    terms, repeats = dict(d.terms), d.repeats
     for q, (x, k, r) in found.items():
-        if q in terms and terms[q] == -k * terms.get(x, 0):
-            del terms[q]
-            terms[r] = terms.get(r, 0) + terms.pop(x)
-            repeats = True
-    return Sum(terms, d.constant, repeats)
+        c = d.terms.get((x,), 0)
+        if d.terms.get((q,)) == -k * c:
+            d = Normal(plus(d.terms, {(x,): -c, (q,): k * c, (r,): c}), (), d.uses | {x: 2})
+    return d
 
 
-def _without_quotients(d: Sum, found: dict[int, tuple[int, int, int]]) -> Sum | None:
+def _without_quotients(d: Normal, found: dict[int, tuple[int, int, int]]) -> Normal | None:
     """Return a multiple of a form in which ``(x - x % k) / k`` replaces ``x div k``; None if the form has no x."""
-    terms, constant = dict(d.terms), d.constant
-    done = False
+    out = None
     for q, (x, k, r) in found.items():
-        c = terms.get(q)
-        if c is None or x not in terms:
-            continue
-        del terms[q]
-        terms = {y: v * abs(k) for y, v in terms.items()}
-        constant *= abs(k)
-        c = c if k > 0 else -c
-        terms[x] += c
-        terms[r] = terms.get(r, 0) - c
-        terms = {y: v for y, v in terms.items() if v}
-        done = True
-    return Sum(terms, constant, True) if done else None
+        c = d.terms.get((q,), 0)
+        if c and (x,) in d.terms:
+            more: Polynomial = {(q,): -c * abs(k), (x,): c if k > 0 else -c, (r,): -c if k > 0 else c}
+            out = d = Normal(plus(scaled(d.terms, abs(k)), more), (), d.uses | {x: 2})
+    return out
 
 
 class Forms(NamedTuple):
@@ -86,7 +67,7 @@ class Forms(NamedTuple):
     atoms that are linear under a condition on the domains.
     """
 
-    sums: list[Sum | None]
+    sums: list[Normal | None]
     remainders: dict[int, tuple[int, int, int]]
     openings: dict[int, Opening]
 
@@ -96,15 +77,15 @@ def equation(i: int, n: Node, at: tuple[int, ...], known: Forms, used: bool) -> 
 
     ``used``: the node is an argument of a node that is not linear.
     """
-    d: Sum | None
+    d: Normal | None
     if n.op in NEGATED:
         a, b = known.sums[at[0]], known.sums[at[1]]
         if a is None or b is None or n.args[0].type.scale != n.args[1].type.scale:
             return None
-        d = plus(a, b, -1)
+        d = difference(a, b)
     else:
         d = known.sums[i]
-        if d is None or not used or i in d.terms:
+        if d is None or not used or (i,) in d.terms:
             return None
     places = _reachable(d, known)
     if not places or not _would_repeat(d, places, known):
@@ -112,7 +93,7 @@ def equation(i: int, n: Node, at: tuple[int, ...], known: Forms, used: bool) -> 
     return _opening(i, n.op, d, places, known)
 
 
-def _closed_both(i: int, op: str, d: Sum, known: Forms) -> Equation | None:
+def _closed_both(i: int, op: str, d: Normal, known: Forms) -> Equation | None:
     """Return the equation of a form, and in a comparison also of the form without quotients."""
     plain = _closed(i, op, _with_remainders(d, known.remainders))
     if op not in NEGATED:
@@ -121,20 +102,20 @@ def _closed_both(i: int, op: str, d: Sum, known: Forms) -> Equation | None:
     return plain if other is None else joined(plain, _closed(i, op, other))
 
 
-def _closed(i: int, op: str, d: Sum) -> Equation | None:
+def _closed(i: int, op: str, d: Normal) -> Equation | None:
     """Return the equation of a form, if it finds more than the operators."""
     if op not in NEGATED:
         return value(i, d) if d.repeats else None
-    g = gcd(*d.terms.values()) if d.terms else 0
-    if not d.repeats and (len(d.terms) < 2 or g <= 1):
+    factors = [c for m, c in d.terms.items() if m]
+    if not d.repeats and (len(factors) < 2 or gcd(*factors) <= 1):
         return None
-    return comparison(i, op, d)
+    return comparison(i, op, d.terms)
 
 
-def _reachable(d: Sum, known: Forms) -> list[int]:
+def _reachable(d: Normal, known: Forms) -> list[int]:
     """Return the atoms that can be replaced, inner ones after outer ones."""
     out: list[int] = []
-    stack = [x for x in d.terms if x in known.openings]
+    stack = [x for x in atoms_of(d.terms) if x in known.openings]
     while stack:
         x = stack.pop()
         if x in out:
@@ -144,28 +125,28 @@ def _reachable(d: Sum, known: Forms) -> list[int]:
             s = known.sums[y]
             if s is None:
                 return []
-            stack.extend(z for z in s.terms if z in known.openings)
+            stack.extend(z for z in atoms_of(s.terms) if z in known.openings)
     return out
 
 
-def _would_repeat(d: Sum, places: list[int], known: Forms) -> bool:
+def _would_repeat(d: Normal, places: list[int], known: Forms) -> bool:
     """Return whether an atom may occur twice after atoms are replaced."""
-    count: dict[int, int] = dict.fromkeys(d.terms, 1)
+    count: dict[int, int] = dict.fromkeys(atoms_of(d.terms), 1)
     for x in places:
-        inside = {z for y, _ in known.openings[x].options for z in known.sums[y].terms}  # type: ignore[union-attr]
+        inside = {z for y, _ in known.openings[x].options for z in atoms_of(known.sums[y].terms)}  # type: ignore[union-attr]
         for z in inside:
             count[z] = count.get(z, 0) + 1
     return any(c > 1 for c in count.values())
 
 
-def _opening(i: int, op: str, d: Sum, places: list[int], known: Forms) -> Equation:
+def _opening(i: int, op: str, d: Normal, places: list[int], known: Forms) -> Equation:
     """Return an equation that replaces atoms as the domains decide them."""
     made: dict[tuple[int | None, ...], Equation | None] = {}
     choosers = [known.openings[x].choose for x in places]
-    atoms = dict.fromkeys(d.terms)
+    atoms = dict.fromkeys(atoms_of(d.terms))
     for x in places:
         for y, _ in known.openings[x].options:
-            atoms.update(dict.fromkeys(known.sums[y].terms))  # type: ignore[union-attr]
+            atoms.update(dict.fromkeys(atoms_of(known.sums[y].terms)))  # type: ignore[union-attr]
 
     def current(D: list[Any]) -> Equation | None:
         key = tuple(choose(D) for choose in choosers)
@@ -173,15 +154,14 @@ def _opening(i: int, op: str, d: Sum, places: list[int], known: Forms) -> Equati
             return made[key]
         s = d
         while True:
-            chosen = next((x for x, k in zip(places, key) if k is not None and x in s.terms), None)
+            chosen = next((x for x, k in zip(places, key) if k is not None and (x,) in s.terms), None)
             if chosen is None:
                 break
             y, factor = known.openings[chosen].options[key[places.index(chosen)]]  # type: ignore[index]
             inner = known.sums[y]
             assert inner is not None
-            c = s.terms[chosen]
-            rest = Sum({z: v for z, v in s.terms.items() if z != chosen}, s.constant, s.repeats)
-            s = plus(rest, inner, c * factor)
+            c = s.terms[chosen,]
+            s = Normal(plus(plus(s.terms, {(chosen,): -c}), inner.terms, c * factor), (), uses_of((s, inner)))
         made[key] = _closed_both(i, op, s, known)
         return made[key]
 

@@ -11,16 +11,17 @@ from math import gcd
 
 from ivjoin.expr import ops
 from ivjoin.expr.nodes import NEGATED, Node
-from ivjoin.propagation.sums import Sum, plus
+from ivjoin.expr.polynomial import Monomial, plus
+from ivjoin.propagation.polynomial import Normal
 
 __all__ = ["contradict"]
 
 
 def contradict(
-    nodes: Sequence[Node], at: Sequence[tuple[int, ...]], roots: Iterable[int], sums: Sequence[Sum | None]
+    nodes: Sequence[Node], at: Sequence[tuple[int, ...]], roots: Iterable[int], sums: Sequence[Normal | None]
 ) -> bool:
     """Return whether the comparisons among the roots, which are TRUE, contradict each other."""
-    found: dict[tuple[tuple[int, int], ...], tuple[int | None, int | None]] = {}
+    found: dict[tuple[tuple[Monomial, int], ...], tuple[int | None, int | None]] = {}
     stack = [(i, True) for i in roots]
     while stack:
         i, true = stack.pop()
@@ -34,14 +35,15 @@ def contradict(
         a, b = (sums[j] for j in at[i])
         if a is None or b is None or n.args[0].type.scale != n.args[1].type.scale:
             continue
-        d = plus(a, b, -1)
-        if not d.terms:
+        d = plus(a.terms, b.terms, -1)
+        constant = d.pop((), 0)
+        if not d:
             continue
-        terms = tuple(sorted(d.terms.items()))
-        k = gcd(*d.terms.values()) * (1 if terms[0][1] > 0 else -1)
+        terms = tuple(sorted(d.items()))
+        k = gcd(*d.values()) * (1 if terms[0][1] > 0 else -1)
         # low <= k * sum + constant <= high, in whole numbers
-        low = None if low is None else low - d.constant
-        high = None if high is None else high - d.constant
+        low = None if low is None else low - constant
+        high = None if high is None else high - constant
         if k < 0:
             low, high = None if high is None else -high, None if low is None else -low
         least = None if low is None else -(-low // abs(k))

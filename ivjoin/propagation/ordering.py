@@ -15,7 +15,8 @@ from ivjoin.functions.records.direction import Direction, firm, together
 from ivjoin.functions.rules.domain import Dom
 from ivjoin.functions.table import direction_of
 from ivjoin.propagation.dag import Propagator
-from ivjoin.propagation.linear import forms
+from ivjoin.propagation.linear import arguments
+from ivjoin.propagation.polynomial import normal_forms
 
 __all__ = ["Direction", "ordering"]
 
@@ -30,15 +31,15 @@ def ordering(node: Node, orders: Mapping[Node, Direction], known: Mapping[Node, 
     """
     p = Propagator((), (node,))
     domains = [Dom(n.type, d) for n, d in zip(p.nodes, p.upward(known or {}))]
-    sums = forms(p.nodes, [tuple(p.index[a] for a in n.args) for n in p.nodes])
+    sums = normal_forms(p.nodes, arguments(p.nodes), 1)
     found: list[Direction] = []
     for i, n in enumerate(p.nodes):
         direction = orders.get(n)
         if direction is None:
             direction = _of(n, [found[p.index[a]] for a in n.args], [domains[p.index[a]] for a in n.args], domains[i])
-        if direction is NO and (s := sums[i]) is not None and i not in s.terms:
+        if direction is NO and (s := sums[i]) is not None and (i,) not in s.terms:
             # Repeated atoms cancel: (a + b) - b has the direction of a.
-            direction = together([found[x] if c > 0 else -found[x] for x, c in s.terms.items()])
+            direction = together([found[m[0]] if c > 0 else -found[m[0]] for m, c in s.terms.items() if m])
         found.append(direction)
     return found[p.index[node]]
 

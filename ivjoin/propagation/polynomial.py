@@ -19,7 +19,10 @@ from ivjoin.expr.polynomial import Polynomial, plus, scaled, times
 from ivjoin.functions.rules.domain import NAN
 from ivjoin.functions.table import linear_of
 
-__all__ = ["SLOP", "Normal", "Step", "Terms", "error_of", "normal_forms", "power", "range_of", "ready", "uses_of"]
+__all__ = [
+    "SLOP", "Normal", "Step", "Terms", "atoms_of", "difference", "error_of", "normal_forms", "power", "range_of",
+    "ready", "uses_of",
+]  # fmt: skip
 
 _MOST_TERMS = 12
 _MOST_FACTORS = 3
@@ -50,6 +53,20 @@ class Normal(NamedTuple):
     terms: Polynomial
     steps: tuple[Step, ...]
     uses: dict[int, int]
+
+    @property
+    def repeats(self) -> bool:
+        """Return whether the expression reads an atom twice."""
+        return any(k > 1 for k in self.uses.values())
+
+
+def difference(a: Normal, b: Normal) -> Normal:
+    """Return ``a - b`` without rounding."""
+    return Normal(plus(a.terms, b.terms, -1), (), uses_of((a, b)))
+
+
+def atoms_of(p: Polynomial) -> tuple[int, ...]:
+    return tuple(dict.fromkeys(x for m in p for x in m))
 
 
 def uses_of(args: Iterable[Normal]) -> dict[int, int]:

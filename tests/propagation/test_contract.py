@@ -312,6 +312,7 @@ def test_months_have_no_inverse() -> None:
 
 REPEATS = [  # test_polynomial has more
     ("a + 60 * (b div 60) - b BETWEEN 0 AND 10", {"a": (0, 100), "b": (0, 1_000_000)}, (0, 69)),
+    ("b - 60 * (b div 60) <= b % 60 + a", {"a": (-9, 9), "b": (-100, 100)}, (0, 9)),
     ("4 * a + 6 * b = 7", {"a": (-100, 100), "b": (-100, 100)}, None),
     ("4 * a + 6 * b = 2 AND a > 0", {"a": (-100, 100), "b": (-100, 100)}, (2, 98)),
     ("abs(a) - a BETWEEN 1 AND 7", {"a": (7_000, 47_000)}, None),

@@ -1,6 +1,4 @@
-"""Equations of polynomials: products, squares and sums of floats in which an expression occurs twice.
-
-A polynomial is solved for each of its atoms x in turn:
+"""Solve a polynomial for each of its atoms x in turn, from the bounds of the whole.
 
 - If x has no power, ``B * x + C`` lies in the target, and x in the quotient.
 - If x is squared with a constant factor, the square is completed: ``(2 * A * x + B) ** 2 = 4 * A * target + (B * B - 4
@@ -12,148 +10,51 @@ The result is intersected with the domain from the operators; it never replaces 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from functools import partial
 from math import ceil, floor, inf, isqrt, nextafter, sqrt
 from typing import Any
 
-from ivjoin.expr import ops
-from ivjoin.expr.nodes import NEGATED, Node
 from ivjoin.expr.polynomial import Polynomial, divided, plus, times
-from ivjoin.functions.rules.domain import NAN, NULL
 from ivjoin.functions.rules.state import Infeasible, State
-from ivjoin.interval import truth
 from ivjoin.interval.machine import floats
 from ivjoin.interval.machine.integers import mul_rev, root_down
 from ivjoin.interval.machine.pairs import hull, meet
-from ivjoin.propagation.polynomial import SLOP, Normal, error_of, power, range_of, ready, uses_of
-from ivjoin.propagation.sums import Equation
+from ivjoin.propagation.polynomial import SLOP, atoms_of, power, range_of, ready
 
-__all__ = ["polynomial_equation"]
+__all__ = ["Solver"]
 
-T, F = truth.TRUE, truth.FALSE
 Pair = tuple[Any, Any]
-Target = tuple[Any, Any]
 _MAX = 1.7976931348623157e308
 # A target is itself rounded, so its factors are those of the rounded product.
 _float_mul_rev = partial(floats.mul_rev, floats.BINARY64)
 
 
-def polynomial_equation(
-    i: int, n: Node, at: tuple[int, ...], normal: Sequence[Normal | None], used: bool, discrete: frozenset[int]
-) -> Equation | None:
-    """Return the equation of a comparison or a number; None if the operators alone find the same bounds.
-
-    ``used``: the node is an argument of a node outside polynomials. ``discrete`` are the places of whole numbers.
-    """
-    try:
-        return _equation(i, n, at, normal, used, discrete)
-    except OverflowError:  # a coefficient that a double cannot represent
-        return None
-
-
-def _equation(
-    i: int, n: Node, at: tuple[int, ...], normal: Sequence[Normal | None], used: bool, discrete: frozenset[int]
-) -> Equation | None:
-    if n.op in NEGATED:
-        a, b = normal[at[0]], normal[at[1]]
-        types = [x.type for x in n.args]
-        if a is None or b is None or types[0].kind != types[1].kind or types[0].scale != types[1].scale:
-            return None
-        p, whole = plus(a.terms, b.terms, -1), types[0].is_discrete
-        if not _pays(p, uses_of((a, b)), whole):
-            return None
-        if whole:
-            return _comparison(i, n.op, at, p, None, discrete)
-        steps = tuple(dict.fromkeys((*a.steps, *b.steps)))
-
-        def error(D: Sequence[Any]) -> float:
-            if (D[at[0]][2] | D[at[1]][2]) & NAN:
-                return inf
-            return error_of(at[0], steps, D) + error_of(at[1], steps, D)
-
-        return _comparison(i, n.op, at, p, error, discrete)
-    own = normal[i]
-    if own is None or not used or (i,) in own.terms or not _pays(own.terms, own.uses, n.type.is_discrete):
-        return None
-    return _value(i, own, n.type.is_discrete, discrete)
-
-
-def _pays(p: Polynomial, uses: Mapping[int, int], whole: bool) -> bool:
-    """Return whether the expression reads an atom twice. ``linear`` handles linear forms of whole numbers."""
-    return any(k > 1 for k in uses.values()) and bool(p) and not (whole and all(len(m) < 2 for m in p))
-
-
-def _comparison(
-    i: int, op: str, at: tuple[int, ...], p: Polynomial, error: Callable[[Sequence[Any]], float] | None,
-    discrete: frozenset[int],
-) -> Equation:
-    solver = _Solver(p, error is None, discrete)
-    step = 1 if error is None else 0
-
-    def backward(s: State) -> None:
-        mask = s.D[i]
-        if mask not in (T, F):
-            return
-        true = op if mask == T else NEGATED[op]
-        if true == ops.NE:
-            return
-        e: Any = 0
-        if error is not None:
-            e = error(s.D)
-            if e == inf:
-                return
-        low, high = ops.difference(true, step)
-        solver.solve(s, (None if low is None else low - e, None if high is None else high + e))
-
-    return Equation(solver.atoms, _silent, backward)
-
-
-def _value(i: int, own: Normal, whole: bool, discrete: frozenset[int]) -> Equation:
-    solver = _Solver(own.terms, whole, discrete)
-
-    def backward(s: State) -> None:
-        lo, hi, flags = s.D[i]
-        if lo > hi or flags & NAN or (flags & NULL and any(s.D[x][2] & NULL for x in solver.atoms)):
-            return
-        e: Any = 0
-        if not whole:
-            e = error_of(i, own.steps, s.D)
-            if e == inf:
-                return
-            lo, hi = nextafter(lo - e, -inf), nextafter(hi + e, inf)
-        solver.solve(s, (lo, hi))
-
-    return Equation(solver.atoms, _silent, backward)
-
-
-def _silent(D: list[Any]) -> None:
-    return None
-
-
-class _Solver:
+class Solver:
     """Solve a polynomial for each of its atoms."""
 
-    def __init__(self, p: Polynomial, whole: bool, discrete: frozenset[int]) -> None:
+    def __init__(self, p: Polynomial, whole: bool, discrete: frozenset[int] = frozenset()) -> None:
         self.whole = whole
         self.discrete = discrete
         self.sum = ready(p, whole)
-        self.atoms = tuple(dict.fromkeys(x for m in p for x in m))
+        self.atoms = atoms_of(p)
+        # A sum of whole numbers, in which every atom occurs once, needs no ways.
+        self.factors = [(m[0], c) for m, c in p.items() if m] if whole and all(len(m) < 2 for m in p) else []
         # An atom that occurs once, alone in its term, is solved as well: it depends on the others.
-        self.ways = [(x, w) for x in self.atoms for w in _ways(p, x, whole)]
+        self.ways = [] if self.factors else [(x, w) for x in self.atoms for w in _ways(p, x, whole)]
 
-    def solve(self, s: State, target: Target) -> None:
-        """Narrow the atoms to ``least <= polynomial <= most``, or raise Infeasible; None is unbounded."""
+    def solve(self, s: State, least: Any, most: Any) -> None:
+        """Narrow the atoms to ``least <= polynomial <= most``, or raise Infeasible; infinities are unbounded."""
         found = range_of(self.sum, s.D, self.whole)
         if found is None:
             return
         low, high = found
-        least, most = target
-        if (least is not None and high < least) or (most is not None and low > most):
+        least, most = max(least, low), min(most, high)
+        if least > most:
             raise Infeasible
-        least, most = low if least is None else max(least, low), high if most is None else min(most, high)
         if least == low and most == high:
             return
+        self._solve_sum(s, least, most, low, high)
         for x, way in self.ways:
             d = s.D[x]
             if d[0] > d[1]:
@@ -165,6 +66,20 @@ class _Solver:
             if not self.whole and x in self.discrete and lo <= hi:
                 lo, hi = ceil(lo), floor(hi)
             s.cut(x, lo, hi, ~0)
+
+    def _solve_sum(self, s: State, least: int, most: int, low: int, high: int) -> None:
+        """Narrow the atoms of a sum, whose bounds are ``low`` and ``high``."""
+        for x, c in self.factors:
+            lo, hi, _ = s.D[x]
+            if c > 0:
+                s.cut(x, -((high - c * hi - least) // c), (most - low + c * lo) // c, ~0)
+            else:
+                s.cut(x, -((low - c * hi - most) // c), (least - high + c * lo) // c, ~0)
+            nlo, nhi, _ = s.D[x]
+            if nlo > nhi:
+                return
+            low += c * (nlo - lo if c > 0 else nhi - hi)
+            high += c * (nhi - hi if c > 0 else nlo - lo)
 
 
 Way = Callable[[list[Any], Pair, Any], Pair | None]
