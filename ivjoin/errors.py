@@ -41,7 +41,7 @@ class IvjoinError(ValueError):
 
 
 class OptionError(IvjoinError, TypeError):
-    """An argument with an unknown name or an invalid value."""
+    """An argument with an unknown name or an invalid value. Some invalid values raise ConditionError instead."""
 
 
 class ColumnError(IvjoinError):
@@ -68,7 +68,7 @@ class ColumnError(IvjoinError):
 
 
 class ConditionError(IvjoinError):
-    """A condition with a syntax error or a type error."""
+    """A condition with a syntax error or a type error, or an invalid join type, time zone or tolerance."""
 
 
 class UnsupportedError(ConditionError):

@@ -115,7 +115,8 @@ class Scope:
         if name not in self.params:
             given = f"params= has {', '.join(sorted(self.params))}" if self.params else "params= is not given"
             raise ConditionError(
-                f":{name} has no value: {given}; pass params={{{name!r}: value}}{nearest(name, self.params)}"
+                f":{name} has no value: {given}; pass params={{{name!r}: value}} (--param {name}=value)"
+                f"{nearest(name, self.params)}"
             )
         return literal(self.params[name])
 

@@ -47,6 +47,10 @@ class Replacement:
         if target.is_dir():
             raise FileError(f"cannot write {named(self.path)}: it is a directory; expected the name of a file")
         if not os.path.exists(self.path) and not target.parent.is_dir():
+            if "://" in self.path:
+                raise FileError(
+                    f"cannot write {named(self.path)}: only inputs can be URIs; write to a path of this machine"
+                )
             raise FileError(f"cannot write {named(self.path)}: there is no directory {str(target.parent)!r}")
         if os.path.exists(self.path) and not os.access(self.path, os.W_OK):
             raise FileError(f"cannot write {named(self.path)}: the file there is read-only")

@@ -130,6 +130,8 @@ def _found(system: fs.FileSystem, path: str, text: str) -> tuple[list[str], str 
                 raise FileError(f"cannot read {named(text)}: the folder contains no files")
             return names, path
         names = _matching(system, path, local) if any(c in path for c in PATTERN) else []
+    except FileError:
+        raise
     except UnicodeError as e:
         raise FileError(f"cannot read {named(text)}: a name is not UTF-8") from e
     except OSError as e:

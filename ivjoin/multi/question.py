@@ -207,7 +207,7 @@ def _connected(spec: MultiSpec) -> None:
         said = "the condition leaves the inputs in parts: " + "; ".join(", ".join(g) for g in groups)
     raise ConditionError(
         f"{said}: each row would be joined with every row. Add a conjunct that names both, such as an equality or a "
-        "band, or allow the cross product with allow_cross=True"
+        "band, or allow the cross product with allow_cross=True (--allow-cross)"
     )
 
 

@@ -193,7 +193,7 @@ class RunOfTwo(Run):
 
             self._looked_up = LookupParts(self._chosen, arranged.batches, self._of_tables)
         if not any(side.orders for side in arranged.plan.sides):
-            warn_of_pairs(arranged.rows, arranged.compared)
+            warn_of_pairs(arranged.plan, arranged.rows, arranged.compared)
         most = [self._most, self._most]
         if self._plan.spec.picks_one and arranged.leads == 1 and self._budget is None:
             most[1] = MOST_ROWS  # stored as a whole: gathering rows from many pieces is slow

@@ -143,11 +143,12 @@ def band_join(
     Raises
     ------
     OptionError
-        If an option is unknown or has an invalid value.
+        If an option is unknown, or another option has an invalid value.
     ColumnError
         If a column is unknown or ambiguous.
     ConditionError
-        If the condition has a syntax error, or compares types that cannot be compared.
+        If the condition has a syntax error, or compares types that cannot be compared. Also if the value of ``how`` or
+        ``timezone`` does not exist.
     UnsupportedError
         If the condition, or a combination of options, is valid but not supported.
     OrderError

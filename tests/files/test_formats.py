@@ -105,6 +105,11 @@ def test_formats_by_name_and_by_declaration() -> None:
     pytest.param("t.arrows", b"\x10\x00\x00\x00", "cannot read '.*t.arrows' as arrows: ", id="no arrow stream"),
     pytest.param("t.csv", b"", "cannot read '.*t.csv' as csv: .*Empty CSV file", id="empty csv"),
     pytest.param("t.csv", b"a,b\n1,2\n3\n", "cannot read '.*t.csv' as csv: .*Expected 2 columns", id="ragged csv"),
+    pytest.param("t.csv", gzip.compress(b"a\n1\n"), "show gzip; .*a name that ends in .gz", id="gzip as csv"),
+    pytest.param(
+        "t.csv", b"a\n" + b"1\n" * 600_000 + b"1.5\n", r"has '1\.5', .*types=\{'a': 'double'\}", id="late fraction"
+    ),
+    pytest.param("t.csv", b"a\n" + b"1\n" * 600_000 + b"x\n", r"has 'x', .*types=\{'a': 'string'\}", id="late text"),
 ])  # fmt: skip
 def test_unreadable(tmp_path: Path, name: str, content: bytes | None, said: str) -> None:
     if content is not None:
@@ -130,9 +135,17 @@ def test_directories_are_no_files(tmp_path: Path) -> None:
         Sink(str(tmp_path / "d.parquet"), TABLE.schema)
 
 
+def test_an_empty_folder_is_named_once(tmp_path: Path) -> None:
+    with pytest.raises(FileError, match=r"cannot read '.*': the folder contains no files$") as e:
+        open_files(str(tmp_path))
+    assert str(e.value).count("cannot read") == 1
+
+
 def test_unwritable_places_are_known_at_once(tmp_path: Path) -> None:
     with pytest.raises(FileError, match="there is no directory '.*nowhere'"):
         Sink(str(tmp_path / "nowhere" / "t.csv"), TABLE.schema)
+    with pytest.raises(FileError, match="only inputs can be URIs"):
+        Sink("s3://nowhere/t.csv", TABLE.schema)
     (tmp_path / "file").write_text("")
     with pytest.raises(FileError, match="there is no directory '.*file'"):
         Sink(str(tmp_path / "file" / "t.csv"), TABLE.schema)

@@ -129,6 +129,14 @@ def test_others_do_not_warn(condition: str | None, options: dict[str, Any], monk
         assert stream.to_arrow().num_rows
 
 
+def test_texts_warn_sooner_and_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compared, "MANY", 16 * 99)
+    texts = pa.table({"s": [f"{i:03}" for i in range(10)]})
+    join = ivjoin.band_join(texts, texts, condition="l.s BETWEEN r.s AND r.s || '5'")
+    with pytest.warns(SlowJoinWarning, match="about 100 pairs .* of numbers or times: texts give no band"):
+        assert join.to_arrow().num_rows == 10
+
+
 def test_a_band_with_one_end_warns_of_the_pairs_within_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compared, "MANY", 1000)
     stream = ivjoin.band_join(LEFT, RIGHT, condition="l.t >= r.t AND l.kind * r.kind > 3000", columns=["i"])

@@ -29,6 +29,7 @@ _BED_COLUMNS = (
 _BED_COMMENTS = (b"#", b"track", b"browser")
 _BREAKS = (ord("\n"), ord("\r"))
 _CONVERSION = re.compile(r"In CSV column #(\d+): (?:Row #\d+: )?CSV conversion error to (.+?): (.*)", re.DOTALL)
+_FRACTION = re.compile(r"[+-]?(\d+\.\d*|\.\d+|\d+(?=[eE]))([eE][+-]?\d+)?")
 _RESCALED = re.compile(r"In CSV column #(\d+): (?:Row #\d+: )?(Rescaling .*|.*[Dd]ecimal.*)", re.DOTALL)
 
 
@@ -205,9 +206,10 @@ class CsvText(Text):
             if "invalid UTF8" in found[3]:
                 return f"column {came(column)} is not in UTF-8; {self._encoding_hint('latin-1')}"
             value = found[3].partition("'")[2].rpartition("'")[0]
+            wider = "double" if "int" in found[2] and _FRACTION.fullmatch(value.strip()) else "string"
             return (
                 f"column {came(column)} has {came(value[:80])}, which is not {found[2]}, the type of its first rows; "
-                f"{self._declare(column, 'string')}"
+                f"{self._declare(column, wider)}"
             )
         found = _RESCALED.match(said)
         if found and int(found[1]) < len(names):

@@ -19,6 +19,7 @@ __all__ = ["Text"]
 # A column without a value in the first block has the type of its first value in so many blocks.
 _BLOCKS_AHEAD = 64
 # A row that Arrow quotes. Errors show 80 characters of it.
+_GZIP = b"\x1f\x8b"
 _QUOTED_ROW = re.compile(r"(got \d+: .{80}).+", re.DOTALL)
 
 
@@ -122,6 +123,11 @@ class Text:
         return schema
 
     def _check_encoding(self, head: bytes) -> None:
+        if self.encoding is None and head.startswith(_GZIP):
+            raise FileError(
+                f"cannot read {self._name} as {self.kind}: its first bytes show gzip; decompress it, or give "
+                "it a name that ends in .gz"
+            )
         found = encoding_of(head) if self.encoding is None else None
         if found is not None:
             raise FileError(

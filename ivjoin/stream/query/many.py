@@ -187,7 +187,7 @@ def _question(
             raise ConditionError(
                 f"no conjunct connects {alias!r} with {', '.join(map(repr, spec.aliases[: i + 1]))}, which join before "
                 "it; put it behind the inputs that it is connected with, or allow the cross product with "
-                "allow_cross=True"
+                "allow_cross=True (--allow-cross)"
             )
     after = tuple(c for c in ons[first] if not pushed(c, steps, len(steps)))
     shown = [a for a in spec.aliases if by_how.get(a) not in _NO_COLUMNS and (aggregate is None or a != last)]

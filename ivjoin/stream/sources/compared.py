@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from ivjoin.arguments import warn_caller
 from ivjoin.errors import SlowJoinWarning
+from ivjoin.expr.nodes import walk
+from ivjoin.plan.join_plan import JoinPlan
 
 __all__ = ["pairs_text", "warn_of_pairs"]
 
 MANY = 1 << 28  # pairs; a second or more
+_TEXT = 16  # times as long does a comparison of texts take
 
 
 def pairs_text(rows: tuple[int | None, int | None], share: float) -> str:
@@ -20,11 +23,13 @@ def pairs_text(rows: tuple[int | None, int | None], share: float) -> str:
     return f"about {left * right * share:,.0f} pairs of rows are compared"
 
 
-def warn_of_pairs(rows: tuple[int | None, int | None], share: float) -> None:
-    """Warn the caller of a join that compares more than ``MANY`` pairs of rows."""
+def warn_of_pairs(plan: JoinPlan, rows: tuple[int | None, int | None], share: float) -> None:
+    """Warn the caller of a join that compares more than ``MANY`` pairs of rows, or fewer by their texts."""
     left, right = rows
-    if share and left is not None and right is not None and left * right * share > MANY:
+    text = any(node.type.kind == "string" for c in plan.separation.residual for node in walk(c))
+    if share and left is not None and right is not None and left * right * share > (MANY // _TEXT if text else MANY):
         warn_caller(SlowJoinWarning(
             f"{pairs_text(rows, share)}, since the condition has no key, and no band that leaves out most pairs. Add a "
-            "key to on=, or a comparison such as l.t BETWEEN r.t AND r.t + 10; ivjoin.explain shows what was found"
+            "key to on=, or a comparison such as l.t BETWEEN r.t AND r.t + 10"
+            f"{' of numbers or times: texts give no band' if text else ''}; ivjoin.explain shows what was found"
         ))
