@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from ivjoin.plan.join_plan import JoinPlan
-from ivjoin.shj.kernels.lookup import scan_kernels
 from ivjoin.shj.registers import I64_MAX
 from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys
 
@@ -44,9 +43,7 @@ def ends_of(values: np.ndarray, usable: np.ndarray | None) -> tuple[int, int] | 
     values = values if usable is None else values[usable]
     if not len(values):
         return None
-    out = np.empty(2, dtype=np.int64)
-    scan_kernels.ends(np.ascontiguousarray(values), out)
-    return int(out[0]), int(out[1])
+    return int(values.min()), int(values.max())
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ivjoin.shj.kernels.lookup import scan_kernels
 from ivjoin.shj.registers import I64_MAX, I64_MIN
 
 __all__ = ["BoundTerm", "Sorted", "count_to", "rises"]
 
+_AT_ONCE = 1 << 16  # values that are compared before the next test
 BoundTerm = tuple[int, int, int]  # left axis, right axis, offset: a bound of the right value
 
 
@@ -44,7 +44,8 @@ class Sorted:
 
 def rises(values: np.ndarray) -> bool:
     """Return whether no value is less than the one before it."""
-    return bool(scan_kernels.rises(np.ascontiguousarray(values, dtype=np.int64)))
+    cuts = (values[start : start + _AT_ONCE + 1] for start in range(0, len(values) - 1, _AT_ONCE))
+    return all(bool((cut[1:] >= cut[:-1]).all()) for cut in cuts)
 
 
 def count_to(values: np.ndarray, bound: int, closed: bool) -> int:
