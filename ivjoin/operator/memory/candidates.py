@@ -13,8 +13,7 @@ from ivjoin.operator.match.core import Core
 from ivjoin.operator.match.residual import holds
 from ivjoin.plan.cutting import lies_within
 from ivjoin.plan.spec import SIDES
-from ivjoin.shj.arrow import Bytes, take
-from ivjoin.shj.kernels.output import byte_kernels
+from ivjoin.shj.arrow import Bytes, take, taken, truths, whole_numbers
 from ivjoin.shj.store.rows.frozen import Taken
 
 __all__ = ["decider"]
@@ -61,9 +60,10 @@ def decider(
 
 def _same(own: Bytes, theirs: Bytes, who: np.ndarray) -> np.ndarray | None:
     """Return bool[n] of the rows whose keys are equal byte for byte, or None if all are."""
-    same = np.empty(len(who), dtype=np.uint8)
-    n = byte_kernels.same(own.offsets, own.buffer, who, theirs.offsets, theirs.buffer, same)
-    return None if n == len(who) else same.view(bool)
+    import pyarrow.compute as pc
+
+    same = truths(pc.equal(taken(own.to_arrow(), whole_numbers(who)), theirs.to_arrow()))
+    return None if same.all() else same
 
 
 def _within(terms: list[list[int]], values: np.ndarray, who: np.ndarray, taken: Taken) -> np.ndarray:

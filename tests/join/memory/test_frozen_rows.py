@@ -15,8 +15,8 @@ import pytest
 from oracle import rows_of
 
 from ivjoin import SymmetricHashJoin
+from ivjoin.operator.memory import candidates
 from ivjoin.shj.arrow import Bytes
-from ivjoin.shj.kernels.output import byte_kernels
 from ivjoin.shj.store.disk.backing import Files
 from ivjoin.shj.store.rows.frozen import FrozenRows
 
@@ -182,8 +182,9 @@ def test_byte_strings_are_compared_to_their_last_byte(seed: int) -> None:
     rng = np.random.default_rng(seed)
     words = ["", "a", "ab", "abc", "abd", "ab\0", "b"]
     ours, theirs = rng.choice(words, 40).tolist(), rng.choice(words, 90).tolist()
-    which, out = rng.integers(0, len(ours), len(theirs)), np.empty(len(theirs), dtype=np.uint8)
+    which = rng.integers(0, len(ours), len(theirs))
     a, b = Bytes.of(pa.array(ours)), Bytes.of(pa.array(theirs))
-    want = [ours[w] == word for w, word in zip(which.tolist(), theirs, strict=True)]
-    assert byte_kernels.same(a.offsets, a.buffer, which, b.offsets, b.buffer, out) == sum(want)
-    assert out.tolist() == want
+    same = candidates._same(a, b, which)
+    assert same is not None
+    assert same.tolist() == [ours[w] == word for w, word in zip(which.tolist(), theirs, strict=True)]
+    assert candidates._same(a, a, np.arange(len(ours))) is None

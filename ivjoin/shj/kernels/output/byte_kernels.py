@@ -1,4 +1,4 @@
-"""Copy and compare byte strings of variable size."""
+"""Copy byte strings of variable size."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ivjoin.shj.kernels.output.batch_memory import copy_all
 
 _LINE, _LINES = 64, 256  # bytes of a cache line, and bytes of a piece that are prefetched
 
-__all__ = ["concat_pieces", "gather_bytes", "gather_pieces", "same"]
+__all__ = ["concat_pieces", "gather_bytes", "gather_pieces"]
 
 
 @compiled(I8(IN1, IN1, I8, I8))
@@ -69,21 +69,3 @@ def concat_pieces(offsets_a, a, offsets_b, b, offsets, out):
             out[top] = b[k]
             top += 1
         offsets[i + 1] = top
-
-
-@compiled(I8(IN1, IN_U8, IN1, IN1, IN_U8, IO_U8))
-def same(offsets_a, a, which, offsets_b, b, out):
-    """Compare string ``which[i]`` of the first ones with string i of the others : uint8[n]; count the equal ones."""
-    count = 0
-    for i in range(which.shape[0]):
-        at = offsets_a[which[i]]
-        size = offsets_a[which[i] + 1] - at
-        other = offsets_b[i]
-        equal = offsets_b[i + 1] - other == size
-        k = 0
-        while equal and k < size:
-            equal = a[at + k] == b[other + k]
-            k += 1
-        out[i] = 1 if equal else 0
-        count += out[i]
-    return count
