@@ -54,9 +54,8 @@ class SegmentColumn:
     def spill(self, files: Files) -> None:
         """Move all stored rows to one more file, with a bounded part of them in memory meanwhile."""
         self._files, there = files, self._spilled
-        groups = _pieces(self._parts[there:])
-        first = one_array(groups[0])  # once, because dictionaries (always one group) are slow to unify
-        parts = _filed(lambda: (one_array(g) if i else first for i, g in enumerate(groups)), files)
+        pieces = _pieces(self._parts[there:])
+        parts = _filed(lambda: iter(pieces), files)
         self._parts[there:], self._firsts[there:] = parts, _firsts(parts, self._firsts[there])
         self._spilled = len(self._parts)
 
@@ -138,27 +137,15 @@ def _firsts(parts: Sequence[pa.Array], first: int) -> list[int]:
     return [first + n for n in accumulate(map(len, parts[:-1]), initial=0)] if parts else []
 
 
-def _pieces(parts: Sequence[pa.Array]) -> list[list[pa.Array]]:
-    """Cut the same rows into groups of about 4 MiB each; into one group if each would repeat all dictionaries."""
+def _pieces(parts: Sequence[pa.Array]) -> list[pa.Array]:
+    """Cut the same rows into arrays of at most about 4 MiB; into one array if each would repeat all dictionaries."""
     if has_dictionaries(parts[0].type):
-        return [list(parts)]
-    out: list[list[pa.Array]] = []
-    few: list[pa.Array] = []
-    held = 0
+        return [one_array(parts)]
+    out: list[pa.Array] = []
     for part in parts:
-        size = buffer_bytes(part)
-        if size <= _AT_ONCE:
-            if held + size > _AT_ONCE:
-                out.append(few)
-                few, held = [], 0
-            few.append(part)
-            held += size
-            continue
-        out += [few] if few else []
-        few, held = [], 0
-        step = max(1, len(part) * _AT_ONCE // max(size, 1))
-        out += [[part.slice(start, step)] for start in range(0, len(part), step)]
-    return [*out, few] if few else out
+        step = max(1, len(part) * _AT_ONCE // max(buffer_bytes(part), 1))
+        out += [part.slice(start, step) for start in range(0, len(part), step)]
+    return out
 
 
 def _filed(arrays: Callable[[], Iterator[pa.Array]], files: Files) -> list[pa.Array]:
