@@ -9,7 +9,7 @@ from numba import from_dtype, types
 from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
 
-__all__ = ["add", "call", "free", "line_of", "load", "malloc", "pointer_to", "prefetch", "record_of", "save", "swap"]
+__all__ = ["add", "call", "free", "line_of", "load", "malloc", "pointer_to", "prefetch", "record_of", "save"]
 
 malloc = types.ExternalFunction("malloc", types.int64(types.int64))
 free = types.ExternalFunction("free", types.void(types.int64))
@@ -78,17 +78,6 @@ def add(_context, address, amount):
     def generate(_context, builder, _signature, args):
         slot = builder.inttoptr(args[0], ir.IntType(64).as_pointer())
         return builder.atomic_rmw("add", slot, args[1], "seq_cst")
-
-    return types.int64(types.int64, types.int64), generate
-
-
-@intrinsic
-def swap(_context, address, value):
-    """Replace atomically the word at an address; return the old value."""
-
-    def generate(_context, builder, _signature, args):
-        slot = builder.inttoptr(args[0], ir.IntType(64).as_pointer())
-        return builder.atomic_rmw("xchg", slot, args[1], "seq_cst")
 
     return types.int64(types.int64, types.int64), generate
 

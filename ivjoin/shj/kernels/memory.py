@@ -15,7 +15,7 @@ __all__ = [
     "AHEAD", "ARROW_ARRAY", "BUFFERS", "CHILDREN", "LENGTH", "NULL_COUNT", "N_BUFFERS", "N_CHILDREN", "OFFSET",
     "PRIVATE", "RELEASE", "add", "address_of", "at_f32", "at_f64", "at_i8", "at_i16", "at_i32", "at_i64", "at_u8",
     "at_u16", "at_u32", "at_u64", "free", "line_of", "load", "malloc", "prefetch", "release", "release_struct",
-    "save", "swap",
+    "save",
 ]
 
 # Offsets in struct ArrowArray, and its size.
@@ -44,8 +44,8 @@ def _primitive(name: str) -> Any:
     return Later(lambda: getattr(_intrinsics(), name)) if COMPILES else getattr(plain_memory, name)
 
 
-_PRIMITIVES = "malloc", "free", "call", "add", "swap", "load", "save", "line_of", "prefetch"
-malloc, free, call, add, swap, load, save, line_of, prefetch = map(_primitive, _PRIMITIVES)
+_PRIMITIVES = "malloc", "free", "call", "add", "load", "save", "line_of", "prefetch"
+malloc, free, call, add, load, save, line_of, prefetch = map(_primitive, _PRIMITIVES)
 
 
 if COMPILES:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 __all__ = [
     "add", "address_of", "c_callback", "call", "free", "held_blocks", "item_at", "line_of", "load", "malloc",
-    "pointer_to", "save", "swap",
+    "pointer_to", "save",
 ]
 
 _blocks: dict[int, Any] = {}
@@ -148,14 +148,6 @@ def add(address: int, amount: int) -> int:
     with _lock:
         before = cell.value
         cell.value = before + int(amount)
-    return before
-
-
-def swap(address: int, value: int) -> int:
-    cell = ctypes.c_int64.from_address(int(address))
-    with _lock:
-        before = cell.value
-        cell.value = int(value)
     return before
 
 

@@ -250,12 +250,11 @@ def in_memory(array: np.ndarray) -> int:
     return 0 if array.base is not None and _map_of(array) is not None else array.nbytes
 
 
-def fresh(like: np.ndarray, shape: int | tuple[int, ...], dtype: np.dtype | type | None = None) -> np.ndarray:
+def fresh(like: np.ndarray, shape: int | tuple[int, ...]) -> np.ndarray:
     """Return an uninitialized array that lies where ``like`` lies: in memory, or in a file."""
     shape = shape if isinstance(shape, tuple) else (shape,)
-    dtype = like.dtype if dtype is None else dtype
     lies = None if like.base is None else _map_of(like)
-    return paged(shape, dtype) if lies is None else lies.files.empty(shape, dtype)
+    return paged(shape, like.dtype) if lies is None else lies.files.empty(shape, like.dtype)
 
 
 def resized(array: np.ndarray, n: int, used: int) -> np.ndarray:
