@@ -15,15 +15,20 @@ __all__ = ["begin_block", "blank", "put_words", "source_of", "taken_bits", "take
 
 @inner
 def taken_bits(target, bitmap, first, index, n):
-    """Write the validity of the values at ``index`` of a bitmap, from bit ``first`` on; return the number of nulls."""
+    """Write the validity of the values at ``index`` of a bitmap, from bit ``first`` on; return the number of nulls.
+
+    Index -1 is null.
+    """
     out = mem.at_u8(target)
     bits = mem.at_u8(bitmap)
     nulls = np.int64(0)
     for b in range((n + 7) >> 3):
         word = np.int64(0)
         for i in range(8 * b, min(8 * b + 8, n)):
-            k = first + index[i]
-            bit = (bits[k >> 3] >> (k & 7)) & 1
+            bit = np.int64(0)
+            if index[i] >= 0:
+                k = first + index[i]
+                bit = np.int64((bits[k >> 3] >> (k & 7)) & 1)
             word |= bit << (i & 7)
             nulls += 1 - bit
         out[b] = word

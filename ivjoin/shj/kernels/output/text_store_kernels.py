@@ -10,7 +10,7 @@ from ivjoin.shj.kernels.compiling import inner
 from ivjoin.shj.kernels.output.batch_memory import copy_all
 from ivjoin.shj.kernels.records import text_at
 
-__all__ = ["batch_bytes", "buffer_of", "copy_text", "first_of", "set_word", "store_text", "word_at"]
+__all__ = ["append_bits", "batch_bytes", "buffer_of", "copy_text", "first_of", "set_word", "store_text", "word_at"]
 
 
 @inner
@@ -122,7 +122,7 @@ def _append_bytes(op, side, t, n):
 
 
 @inner
-def _append_bits(flags, bitmap, first, kept, n, place, cap):
+def append_bits(flags, bitmap, first, kept, n, place, cap):
     """Write a byte to a ring for each of some bits of a bitmap; 1 for all if there is no bitmap."""
     ring = mem.at_u8(flags)
     bits = mem.at_u8(bitmap)
@@ -158,7 +158,7 @@ def store_text(op, side):
         if t.kind == at.BYTES:
             _append_bytes(op, side, t, n)
         else:
-            _append_bits(t.starts, buffer_of(op, t.column, 1), first_of(op, t.column), kept, n, place, side.cap)
+            append_bits(t.starts, buffer_of(op, t.column, 1), first_of(op, t.column), kept, n, place, side.cap)
         if t.valid:
-            _append_bits(t.valid, valid[2 * t.column], valid[2 * t.column + 1], kept, n, place, side.cap)
+            append_bits(t.valid, valid[2 * t.column], valid[2 * t.column + 1], kept, n, place, side.cap)
     return short

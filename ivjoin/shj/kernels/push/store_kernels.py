@@ -7,6 +7,7 @@ import numpy as np
 from ivjoin.shj.kernels.compiling import inner
 from ivjoin.shj.kernels.memory import at_i64, at_u8
 from ivjoin.shj.kernels.output.batch_memory import copy_all, copy_rows
+from ivjoin.shj.kernels.output.text_store_kernels import append_bits
 from ivjoin.shj.kernels.push import index_kernels as index
 from ivjoin.shj.kernels.push.expiry_kernels import enlist, in_order
 from ivjoin.shj.kernels.push.sweep_kernels import link_loose, store_loose
@@ -91,13 +92,7 @@ def _store_columns(op, side, kept, place):
                 if at_once < n_kept:
                     copy_rows(s.ring, source, width, width, at_i64(op.kept_at + 8 * at_once), n_kept - at_once)
         if s.valid:
-            flags = at_u8(s.valid)
-            bitmap = valid[2 * s.column]
-            bits = at_u8(bitmap)
-            start = valid[2 * s.column + 1]
-            for k in range(n_kept):
-                b = start + kept[k]
-                flags[place + k if k < at_once else k - at_once] = 1 if bitmap == 0 else (bits[b >> 3] >> (b & 7)) & 1
+            append_bits(s.valid, valid[2 * s.column], valid[2 * s.column + 1], kept, n_kept, place, side.cap)
 
 
 @inner

@@ -7,7 +7,7 @@ import numpy as np
 from ivjoin.shj.kernels import memory as mem
 from ivjoin.shj.kernels.compiling import inner
 from ivjoin.shj.kernels.output.batch_memory import array_struct, copy_rows
-from ivjoin.shj.kernels.output.block_kernels import begin_block, blank
+from ivjoin.shj.kernels.output.block_kernels import begin_block, blank, taken_bits
 from ivjoin.shj.kernels.records import field_at, operator_at
 
 __all__ = ["PAIRS", "build_rows"]
@@ -38,25 +38,6 @@ def _there(target, index, n):
 
 
 @inner
-def _valid(target, bitmap, first, index, n):
-    """Write the validity of the values at ``index``, where -1 is null; return the number of nulls."""
-    out = mem.at_u8(target)
-    bits = mem.at_u8(bitmap)
-    nulls = np.int64(0)
-    for b in range((n + 7) >> 3):
-        word = np.int64(0)
-        for i in range(8 * b, min(8 * b + 8, n)):
-            bit = np.int64(0)
-            if index[i] >= 0:
-                k = first + index[i]
-                bit = np.int64((bits[k >> 3] >> (k & 7)) & 1)
-            word |= bit << (i & 7)
-            nulls += 1 - bit
-        out[b] = word
-    return nulls
-
-
-@inner
 def _taken(op, column, width, n, index, clean, shared, missing, validity, data):
     """Write the values of a column at some places to ``data``; return the nulls.
 
@@ -72,7 +53,7 @@ def _taken(op, column, width, n, index, clean, shared, missing, validity, data):
     copy_rows(data, mem.at_i64(op.in_values)[column], width, width, clean, n)
     valid = mem.at_i64(op.in_valid)
     if valid[2 * column]:
-        return _valid(validity, valid[2 * column], valid[2 * column + 1], index, n)
+        return taken_bits(validity, valid[2 * column], valid[2 * column + 1], index, n)
     state[0] = shared
     return missing
 
