@@ -13,6 +13,7 @@ from ivjoin.expr.ordinal import has_ordinal, ordinals
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.shj.arrow import Bytes
 from ivjoin.shj.kernels.keys import byte_key_kernels
+from ivjoin.shj.kernels.memory import address_of
 from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys, WordKeys, pack
 
 __all__ = ["hashed", "key_hashes", "key_ids", "packed_keys"]
@@ -46,7 +47,7 @@ def packed_keys(plan: JoinPlan, s: int, n: int, column: Callable[[str, str], pa.
 
 def hashed(keys: Bytes) -> np.ndarray:
     out = np.empty(len(keys.offsets) - 1, dtype=np.int64)
-    byte_key_kernels.hash_bytes(keys.offsets, keys.buffer, out)
+    byte_key_kernels.hash_bytes(keys.offsets, address_of(keys.buffer), out)
     return out
 
 

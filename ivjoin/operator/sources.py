@@ -94,7 +94,7 @@ def key_columns(plan: JoinPlan, s: int) -> dict[int, int]:
         if key.op == "column" and not safe and not plan.word_keys:
             index = side.schema.get_field_index(key.params[1])
             kind = _text_kind(side.schema.field(index).type)
-            if index in side.stored and kind in (at.TEXT_PIECE, at.LARGE_TEXT_PIECE):
+            if index in side.stored and kind == at.TEXT_PIECE:
                 out.setdefault(side.stored.index(index), piece)
         piece += 1 + safe
     return out
@@ -236,12 +236,9 @@ def _step(t: pa.DataType) -> int:
 
 
 def _text_kind(t: pa.DataType) -> int | None:
-    pt = pa.types
-    if pt.is_string(t) or pt.is_binary(t):
+    if offset_width(t) is not None:
         return at.TEXT_PIECE
-    if pt.is_large_string(t) or pt.is_large_binary(t):
-        return at.LARGE_TEXT_PIECE
-    return at.FIXED_PIECE if pt.is_fixed_size_binary(t) else None
+    return at.FIXED_PIECE if pa.types.is_fixed_size_binary(t) else None
 
 
 def _is_piece(schema: pa.Schema, key: Node) -> bool:

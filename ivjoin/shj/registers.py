@@ -70,7 +70,8 @@ STORED = _record("column ring width valid")
 # An output column. For text, ``width`` is the width of an offset. ``alike``: equal values of both sides have the same
 # bytes, so the column may be taken from the probe side.
 FIELD = _record("left right width alike kind")
-# A piece of a byte-string key: its source or column (the other is -1), and whether null is a value like any other.
+# A piece of a byte-string key: its source or column (the other is -1), and whether null is a value like any other. For
+# text, ``width`` is the width of an offset.
 KEY_PIECE = _record("kind source column width safe nulls")
 # A word of a key of ordinals: a row of ``values``, either read or, if null is a value, computed from the read one.
 KEY_WORD = _record("row source kind")
@@ -107,7 +108,7 @@ TEXT_ALONE, ARRAYS = 1, 2  # columns of a side that the push does not store itse
 WORDS, BYTES, BITS = range(3)  # kinds of column
 NO_KEY, INT, INTS, GIVEN = range(4)  # kinds of key: none, one ordinal, several, byte strings
 AS_READ, VALUE_WORD, VALIDITY_WORD = range(3)  # the source's value; its value, 0 for null; whether it is not null
-ORDINAL_PIECE, TEXT_PIECE, LARGE_TEXT_PIECE, FIXED_PIECE, VALIDITY_PIECE = range(5)
+ORDINAL_PIECE, TEXT_PIECE, FIXED_PIECE, VALIDITY_PIECE = range(4)
 AS_DOUBLE, PLUS, MINUS, TIMES, LEAST = range(1, 6)  # arithmetic of a source
 USABLE, KEYED, WILD, DROPPED = 1, 2, 4, 8  # marks of a row of the batch
 BAND_ROLE, KEY_ROLE = 1, 2  # what a null in a source means for its row

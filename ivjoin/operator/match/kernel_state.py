@@ -144,7 +144,7 @@ class KernelState(Engine):
                 store.point()
         self.gathers, self._builds = [False, False], int(compiled and kinds is not None)
         state.set(
-            key_kind=self.keys.kind, never=int(plan.never), rekeyed=int(self.rekeyed),
+            never=int(plan.never), rekeyed=int(self.rekeyed),
             within=int(self.intake.late_within), raises=int(on_late == "raise"), drops=int(on_late == "drop"),
             blocks=self._builds,
             fields=address(output.fields), n_fields=len(output.fields),

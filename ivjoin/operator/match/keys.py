@@ -14,7 +14,6 @@ from ivjoin.operator.sources import SideSources
 from ivjoin.operator.state import State
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.shj import registers as at
-from ivjoin.shj.arrow import offset_width
 from ivjoin.shj.kernels.keys import packed_key_kernels
 from ivjoin.shj.store.account import Account
 from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys, WordKeys
@@ -70,7 +69,7 @@ def _name_packed(part: Slice, p: int, batch: pa.RecordBatch) -> None:
     """Find ids of byte-string keys with the kernel of a push. The left side's record has the key table."""
     n, state = batch.num_rows, part.states[p]
     assert isinstance(part.keys, ByteKeys)
-    part.keys.make_room(n, _most_bytes(part.sources[p], batch))
+    part.keys.make_room(n, state.get("key_bytes"))
     part.keys.point()
     mine, theirs = (at.as_words(each.operator) for each in part.states)
     if p:
@@ -80,19 +79,3 @@ def _name_packed(part: Slice, p: int, batch: pa.RecordBatch) -> None:
         raise AssertionError("no capacity for keys after it was made")
     if p:
         mine[_KEY_WORDS] = theirs[_KEY_WORDS]
-
-
-def _most_bytes(sources: SideSources, batch: pa.RecordBatch) -> int:
-    """Return an upper bound of the bytes of the packed keys of a batch."""
-    assert sources.pieces is not None
-    n = batch.num_rows
-    total = 16 + (8 + 12 * len(sources.pieces)) * n
-    for piece in sources.pieces:
-        column = batch.column(int(piece["column"])) if piece["column"] >= 0 else None
-        if column is not None and piece["kind"] == at.FIXED_PIECE:
-            total += n * int(piece["width"])
-        elif column is not None and (width := offset_width(column.type)):
-            if n:
-                words = np.frombuffer(column.buffers()[1], np.int32 if width == 4 else np.int64)
-                total += int(words[column.offset + n]) - int(words[column.offset])
-    return total

@@ -13,6 +13,7 @@ from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import has_ordinal, ordinals
 from ivjoin.shj.arrow import Bytes, byte_width, fixed_view, validity
 from ivjoin.shj.kernels.keys import byte_key_kernels
+from ivjoin.shj.kernels.memory import address_of
 from ivjoin.shj.plain import plain_type, to_plain
 
 __all__ = ["hash_of_keys", "hash_of_rows", "mixed"]
@@ -67,7 +68,7 @@ def _of_bytes(array: pa.Array) -> np.ndarray:
         array = array.combine_chunks()
     text = Bytes.of(array)
     out = np.empty(len(array), dtype=np.int64)
-    byte_key_kernels.hash_bytes(text.offsets, text.buffer, out)
+    byte_key_kernels.hash_bytes(text.offsets, address_of(text.buffer), out)
     return out.view(np.uint64)
 
 

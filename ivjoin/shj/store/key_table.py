@@ -22,8 +22,8 @@ __all__ = ["KeyTable"]
 
 _ROWS = 1 << 16  # rows that get ids at once
 _MOST_KEYS = 2**30  # ids are int32, and so are the table's entries
-_SLOTS, _SLOTS_SIZE, _TABLE, _TABLE_SIZE = map(
-    registers.words_of(registers.OPERATOR).__getitem__, ("slots", "slots_size", "table", "table_size")
+_SLOTS, _SLOTS_SIZE, _TABLE, _TABLE_SIZE, _KEY_KIND = map(
+    registers.words_of(registers.OPERATOR).__getitem__, ("slots", "slots_size", "table", "table_size", "key_kind")
 )
 _EMPTY_SLOTS = np.full((16, 8), -1, dtype=np.int32)
 
@@ -59,6 +59,7 @@ class KeyTable:
         self._account = account or Account()
         self._operator = registers.blank(registers.OPERATOR, 1) if operator is None else operator
         self._registers = registers.as_words(self._operator)
+        self._registers[_KEY_KIND] = self.kind
         self.slots = _EMPTY_SLOTS.copy()
         self.n_ids = self.live = self._n_free = self._stirred = 0
         self._free = -1
@@ -137,7 +138,7 @@ class KeyTable:
                 self._table[:] = 0
                 if self.n_ids:
                     self.point()
-                    self._regrow(old)
+                    key_kernels.regrow(self.operator_address, old)
         finally:  # some arrays may have moved before an error
             self.point()
 
@@ -239,19 +240,14 @@ class KeyTable:
     def _remake(self, size: int) -> None:
         """Rebuild the table from the keys that rows use, with at most ``size`` entries."""
         self._table = fresh(self._table, min(size, len(self._table)))
-        self._refill()
-
-    def _refill(self) -> None:
         self._table[:] = 0
+        self._compact()
         self.point()
         if self.n_ids:
-            self._rehash()
-        else:
-            self._forget()
-        self.point()
+            key_kernels.rehash(self.operator_address)
 
-    def _forget(self) -> None:
-        """Free the stored keys when no id is left."""
+    def _compact(self) -> None:
+        """Free the memory of keys outside the slots that no row uses."""
 
     def _beside(self) -> tuple[np.ndarray, ...]:
         """Return the arrays of keys outside the slots that a sweep rebuilds."""
@@ -259,10 +255,3 @@ class KeyTable:
 
     def _grow_ids(self, cap: int) -> None:
         """Resize the other arrays that are indexed by id."""
-
-    def _regrow(self, old: np.ndarray) -> None:
-        """Copy all entries of the old table, including keys that no stored row has yet."""
-        raise NotImplementedError
-
-    def _rehash(self) -> None:
-        raise NotImplementedError

@@ -77,12 +77,6 @@ class IntKeys(KeyTable):
             key_kernels.intern_ints(self.operator_address, some, mask, out[cut], places)
         return out
 
-    def _regrow(self, old: np.ndarray) -> None:
-        key_kernels.regrow_ints(self.operator_address, old)
-
-    def _rehash(self) -> None:
-        key_kernels.rehash_ints(self.operator_address)
-
 
 class WordKeys(IntKeys):
     """Keys of several words: a hash of all words stands in the slots, all words but the last in a second array."""
@@ -178,7 +172,7 @@ class ByteKeys(KeyTable):
             self.make_room(rows, int(offsets[-1] - offsets[0]) + 8 * rows)
             mask = _NONE_U8 if usable is None else usable[cut].view(np.uint8)
             self.point()
-            byte_key_kernels.intern_bytes(self.operator_address, offsets, keys.buffer, mask, out[cut])
+            byte_key_kernels.intern_bytes(self.operator_address, offsets, address(keys.buffer), mask, out[cut])
         return out
 
     def _beside(self) -> tuple[np.ndarray, ...]:
@@ -200,18 +194,15 @@ class ByteKeys(KeyTable):
         self._spans = resized(self._spans, 2 * cap, n)
         self._spans[n:] = 0
 
-    def _regrow(self, old: np.ndarray) -> None:
-        byte_key_kernels.regrow_bytes(self.operator_address, old)
-
-    def _forget(self) -> None:
-        self._arena, self._top = fresh(self._arena, min(256, len(self._arena))), 0
-
-    def _rehash(self) -> None:
+    def _compact(self) -> None:
         sizes = self._spans[1 : 2 * self.n_ids : 2]
         used = (self.slots[: self.n_ids, [0, 3]] >= 0).any(axis=1)
         total = int((sizes[used] + 7 & ~7).sum())
         arena = fresh(self._arena, min(max(256, total + total // 4), len(self._arena)))
-        byte_key_kernels.rehash_bytes(self.operator_address, arena)
+        self._top = 0
+        if self.n_ids:
+            self.point()
+            byte_key_kernels.compact(self.operator_address, address(arena))
         self._arena = arena
 
 

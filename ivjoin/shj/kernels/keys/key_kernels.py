@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from ivjoin.shj import registers as at
 from ivjoin.shj.kernels.compiling import I8, IN1, IN1_I4, IN_U8, IO1, VOID, compiled, inner
 from ivjoin.shj.kernels.memory import AHEAD, at_i32, at_i64, at_u8, prefetch
 from ivjoin.shj.kernels.records import operator_at
 
 __all__ = [
     "CROWDED", "KEY_WORD", "MANY_ROWS", "SOME_KEYS", "SOME_PLACES", "SOME_ROOM", "fill_table", "has_key_room",
-    "has_spare_room", "intern_ints", "intern_rows", "is_free", "key_room", "mix", "name_rows", "new_id",
-    "regrow_ints", "rehash_ints", "spread", "take_back", "take_back_ids",
+    "has_spare_room", "hash_key", "hash_words", "intern_ints", "intern_rows", "is_free", "key_room", "mix", "name_rows",
+    "new_id", "regrow", "rehash", "shift_of", "spread", "take_back", "take_back_ids",
 ]  # fmt: skip
 
 KEY_WORD = 3  # word of a key's slots: the key, if it is a word
@@ -37,7 +38,7 @@ def mix(x):
 
 
 @inner
-def _shift(mask):
+def shift_of(mask):
     """Return the shift that reduces a 64-bit hash to a table index: 64 minus the bits of the mask."""
     shift = 64
     while mask > 0:
@@ -56,13 +57,39 @@ def spread(x, shift):
 
 
 @inner
-def _place(key, mask, shift, stirred):
-    """Return the first table index to search for a key.
+def hash_words(address, size):
+    """Hash the whole words of a byte string."""
+    h = np.int64(size)
+    words = at_i64(address)
+    for w in range(size >> 3):
+        h = mix(h ^ words[w])
+    return h
+
+
+@inner
+def hash_key(address, size):
+    """Return a 63-bit hash of a byte string whose last word is filled with zeros."""
+    h = hash_words(address, size)
+    return mix(h ^ at_i64(address)[size >> 3]) if size & 7 else mix(h)
+
+
+@inner
+def _enter(op, key_id, mask, shift):
+    """Insert a key that has an id into the table.
 
     Fibonacci hashing spreads consecutive keys evenly, but keys at certain distances collide often. A table with many
     collisions becomes ``stirred``: ``mix`` then spreads all keys as at random.
     """
-    return mix(key) & mask if stirred else spread(key, shift)
+    table = at_i32(op.table)
+    if op.key_kind == at.GIVEN:
+        spans = at_i64(op.spans)
+        j = hash_key(op.arena + spans[2 * key_id], spans[2 * key_id + 1]) & mask
+    else:
+        key = at_i64(op.slots)[4 * key_id + KEY_WORD]
+        j = mix(key) & mask if op.stirred else spread(key, shift)
+    while table[j] != 0:
+        j = (j + 1) & mask
+    table[j] = key_id + 1
 
 
 @inner
@@ -108,7 +135,7 @@ def intern_rows(op, keys, begin, n, usable, some, out, places, values, stride, w
         for i in range(begin, n):
             places[i] = mix(keys[i]) & mask
     else:
-        shift = _shift(mask)
+        shift = shift_of(mask)
         for i in range(begin, n):
             places[i] = spread(keys[i], shift)
     passed = 0
@@ -239,33 +266,25 @@ def take_back(operator):
 @inner
 def fill_table(op):
     """Insert every key that some row uses into the empty table."""
-    table, slots, key_of = at_i32(op.table), at_i32(op.slots), at_i64(op.slots)
+    slots = at_i32(op.slots)
     mask = op.table_size - 1
-    shift = _shift(mask)
+    shift = shift_of(mask)
     for key_id in range(op.n_ids):
         if not is_free(slots, key_id):
-            j = _place(key_of[4 * key_id + KEY_WORD], mask, shift, op.stirred)
-            while table[j] != 0:
-                j = (j + 1) & mask
-            table[j] = key_id + 1
+            _enter(op, np.int64(key_id), mask, shift)
 
 
 @compiled(VOID(I8))
-def rehash_ints(operator):
+def rehash(operator):
     fill_table(operator_at(operator, 0))
 
 
 @compiled(VOID(I8, IN1_I4))
-def regrow_ints(operator, old):
+def regrow(operator, old):
     """Insert all keys of the table ``old`` : int32[size] into the larger, empty one."""
     op = operator_at(operator, 0)
-    table, key_of = at_i32(op.table), at_i64(op.slots)
     mask = op.table_size - 1
-    shift = _shift(mask)
+    shift = shift_of(mask)
     for i in range(old.shape[0]):
-        entry = np.int64(old[i])
-        if entry != 0:
-            j = _place(key_of[4 * entry + (KEY_WORD - 4)], mask, shift, op.stirred)
-            while table[j] != 0:
-                j = (j + 1) & mask
-            table[j] = entry
+        if old[i] != 0:
+            _enter(op, np.int64(old[i]) - 1, mask, shift)

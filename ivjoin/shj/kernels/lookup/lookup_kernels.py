@@ -123,11 +123,8 @@ def local_ids(build_kids, kids, least, n_ids, table, words, build_ids, ids):
         for i in range(n):
             ids[i] = kids[i] - least
         return n_ids
-    shift = np.int64(64)
-    while size > np.int64(1) << (64 - shift):
-        shift -= 1
-    count = steps.named(build_kids, ids, 0, m, table, size - 1, shift, words, np.int64(0), 1, build_ids)
-    steps.named(kids, ids, 0, n, table, size - 1, shift, words, count, 0, ids)
+    count = steps.named(build_kids, ids, 0, m, table, size - 1, words, np.int64(0), 1, build_ids)
+    steps.named(kids, ids, 0, n, table, size - 1, words, count, 0, ids)
     return count
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels.compiling import I8, compiled, inner
+from ivjoin.shj.kernels.keys.packed_key_kernels import most_bytes
 from ivjoin.shj.kernels.memory import LENGTH, RELEASE, at_i32, at_i64, at_u8, load, release
 from ivjoin.shj.kernels.push.intake_kernels import read_columns
 from ivjoin.shj.kernels.push.order_kernels import check_orders, settle_marks
@@ -36,6 +37,8 @@ def _take_in(op, side):
     op.full_predicate = 0
     check_orders(op, side, n)
     settle_marks(op, side, side, n)
+    if side.n_pieces:
+        op.key_bytes = most_bytes(op, side, n)
     usable = at_u8(op.usable)
     if op.masked:
         marks = at_u8(op.marks)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from ivjoin.shj.kernels.compiling import inner
-from ivjoin.shj.kernels.keys.key_kernels import spread
+from ivjoin.shj.kernels.keys.key_kernels import shift_of, spread
 from ivjoin.shj.kernels.push.band_kernels import lies_within
 from ivjoin.shj.kernels.push.index_kernels import ASK, MOST_AXES, TRUE
 from ivjoin.shj.kernels.push.probe_kernels import verdict
@@ -36,14 +36,15 @@ def narrow(keys, usable, some, n, least, n_ids, ids):
 
 
 @inner
-def named(keys, usable, some, n, table, mask, shift, words, n_ids, grows, ids):
+def named(keys, usable, some, n, table, mask, words, n_ids, grows, ids):
     """Number keys by a table of id + 1 (0: empty); -1 for rows not usable, and without ``grows`` for unknown keys."""
+    shift = shift_of(mask)
     for i in range(n):
         if some and usable[i] == 0:
             ids[i] = -1
             continue
         key = keys[i]
-        j = spread(key, np.uint64(shift))
+        j = spread(key, shift)
         while True:
             e = np.int64(table[j])
             if e == 0:

@@ -55,22 +55,18 @@ def _int_ids(s, mine, my_side, theirs, their_side):
         steps.narrow(probe_keys, at_u8(mine.usable), mine.masked, mine.n, least, s.n_ids, at_i32(s.probe_ids))
         return
     size = np.int64(64)
-    bits = np.int64(6)
     while size < 2 * theirs.n:
         size += size
-        bits += 1
     table = at_i32(s.table)
     for k in range(size):
         table[k] = 0
     words = at_i64(s.words)
     n_ids = steps.named(
-        build_keys, usable, theirs.masked, theirs.n, table, size - 1, 64 - bits, words, np.int64(0), 1,
-        at_i32(s.build_ids),
+        build_keys, usable, theirs.masked, theirs.n, table, size - 1, words, np.int64(0), 1, at_i32(s.build_ids)
     )
     s.n_ids = max(n_ids, np.int64(1))
     steps.named(
-        probe_keys, at_u8(mine.usable), mine.masked, mine.n, table, size - 1, 64 - bits, words, n_ids, 0,
-        at_i32(s.probe_ids),
+        probe_keys, at_u8(mine.usable), mine.masked, mine.n, table, size - 1, words, n_ids, 0, at_i32(s.probe_ids)
     )
 
 
