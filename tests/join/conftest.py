@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from join.builders import by_arrow
 
-from ivjoin.operator.match.blocks import VARIABLE
 from ivjoin.operator.pruning import prune_bounds as bounds
 
 
@@ -19,7 +19,7 @@ def contract_every_row() -> Iterator[None]:
 
 
 @pytest.fixture(params=["blocks", "no blocks"])
-def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+def path(request: pytest.FixtureRequest) -> Iterator[str]:
     """Whether compiled code or Arrow builds the output."""
-    monkeypatch.setenv(VARIABLE, str(int(request.param == "blocks")))
-    return request.param
+    with by_arrow(request.param == "no blocks"):
+        yield request.param

@@ -13,7 +13,6 @@ import pyarrow as pa
 
 from ivjoin.operator.engine import Engine
 from ivjoin.operator.match import lending
-from ivjoin.operator.match.blocks import wanted
 from ivjoin.operator.match.keys import key_table
 from ivjoin.operator.memory.memory_parts import RowsInFiles, StateLimit
 from ivjoin.operator.sources import key_columns, ordinal_columns
@@ -89,15 +88,13 @@ class KernelState(Engine):
         if not all(map(can_be_cleared, self.stores)) or self.alive() is None:
             return None
         return lending.Left(
-            self.plan.derived, wanted(), self.state, self.keys, self.stores, self.keeps_text, tables, self.packs,
-            self.prepares,
+            self.plan.derived, self.state, self.keys, self.stores, tables, self.packs, self.prepares,
         )
 
     def _take_up(self, left: lending.Left) -> None:
         """Use the state that an earlier operator of the plan has left, instead of :meth:`build`."""
         state = self.state = left.state
         self.keys, self.stores = left.keys, left.stores
-        self.keeps_text = left.keeps_text
         self.gathers, self._builds = [False, False], state.get("blocks")
         self.shared, self.packs, self.prepares = left.tables, [*left.packs], left.prepares
         self.sources = [t.sources for t in left.tables]
@@ -135,14 +132,7 @@ class KernelState(Engine):
         self.keys.point()
         on_late = plan.spec.on_late
         output = output_table(plan)
-        kinds = output.kinds
-        compiled = (kinds is not None or any(s.texts for s in self.stores)) and wanted()
-        self.keeps_text = compiled  # as the compiled code lays it out
-        for store in self.stores:
-            if store.texts:
-                store.compiled_text = compiled
-                store.point()
-        self.gathers, self._builds = [False, False], int(compiled and kinds is not None)
+        self.gathers, self._builds = [False, False], int(output.kinds is not None)
         state.set(
             never=int(plan.never), rekeyed=int(self.rekeyed),
             within=int(self.intake.late_within), raises=int(on_late == "raise"), drops=int(on_late == "drop"),
@@ -213,12 +203,11 @@ class KernelState(Engine):
                 column for column, c, width in zip(
                     plan.sides[s].stored, store.columns, self.layouts[s].stored_widths, strict=True
                 )
-                if width is not None or (self.keeps_text and not isinstance(c, (KeyTextColumn, SegmentColumn)))
+                if width is not None or not isinstance(c, (KeyTextColumn, SegmentColumn))
             }
             return frozenset(columns | plan.emitted(s) if blocks else columns)
 
-        name = KernelState.payload, self.keeps_text, blocks
-        return plan.derived.once(name, lambda: [found(s, store) for s, store in enumerate(self.stores)])
+        return plan.derived.once((KernelState.payload, blocks), lambda: [found(s, store) for s, store in enumerate(self.stores)])
 
     def bound(self, p: int) -> None:
         """Move the bounds by side p's frontier, for the part that only Python computes."""

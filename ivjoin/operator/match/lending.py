@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from ivjoin.operator.match.blocks import wanted
 from ivjoin.plan.derivations import Derived
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.shj.store.account import Account
@@ -34,11 +33,9 @@ class Left:
     """The state that an operator has left."""
 
     derived: Derived  # what is computed from the plan; it identifies the plan
-    blocks: bool  # whether compiled blocks were wanted
     state: State
     keys: KeyTable
     stores: tuple[SideStore, ...]
-    keeps_text: bool
     tables: tuple[SideTables, SideTables]
     packs: list[bool]
     prepares: list[bool]
@@ -66,7 +63,7 @@ def take(plan: JoinPlan, account: Account) -> Left | None:
         return None
     try:
         for i, left in enumerate(_waiting):
-            if left.derived is plan.derived and left.blocks == wanted():
+            if left.derived is plan.derived:
                 del _waiting[i]
                 break
         else:

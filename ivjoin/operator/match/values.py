@@ -90,7 +90,7 @@ def _make_wild(marks: np.ndarray, rows: np.ndarray | None) -> None:
 def store_payload(core: Core, p: int, batch: pa.RecordBatch) -> None:
     """Store the columns that the kernels do not, or reserve capacity for the text that they store."""
     state, store = core.state, core.stores[p]
-    if store.compiled_text and not store.others:
+    if not store.others:
         make_text_room(store, batch)
         core.count_state()
         return

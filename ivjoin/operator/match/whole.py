@@ -18,7 +18,6 @@ from ivjoin.errors import IvjoinError
 from ivjoin.expr.nodes import Node
 from ivjoin.frontier.tracking import Frontier
 from ivjoin.operator.intake import Intake, outside
-from ivjoin.operator.match.blocks import wanted
 from ivjoin.operator.match.keys import key_table, name_keys
 from ivjoin.operator.match.output import in_parts
 from ivjoin.operator.match.residual import matching
@@ -88,7 +87,7 @@ class Whole:
         self.emitter = Emitter(plan.schema, plan.fields, plan.spec.batch_size, plan.spec.timezone)
         output = output_table(plan)
         words = output.kinds is not None and output.kinds <= {at.WORDS}
-        self._blocks = words and not _mixes(plan, probe, output) and wanted()
+        self._blocks = words and not _mixes(plan, probe, output)
         also = [plan.emitted(s) if self._blocks else set[int]() for s in (0, 1)]
         self.sources: list[SideSources] = [side_sources(plan, s, frontiers[s], also[s]) for s in (0, 1)]
         width = max(len(side.schema) for side in plan.sides)

@@ -9,12 +9,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from join.builders import by_arrow
 
 import ivjoin
 from ivjoin import EvaluationError, JoinStream, ProtocolError, SymmetricHashJoin, band_join
 from ivjoin.operator import protocol
 from ivjoin.operator.match import output
-from ivjoin.operator.match.blocks import VARIABLE
 from ivjoin.shj.kernels.compiling import COMPILES
 
 pytestmark = pytest.mark.nojit
@@ -23,10 +23,10 @@ N = 300  # rows of a key: N * N pairs are many batches on either path
 
 
 @pytest.fixture(params=["blocks", "no blocks", "text"], autouse=True)
-def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+def path(request: pytest.FixtureRequest) -> Iterator[str]:
     """Who builds the output: compiled code, or Arrow."""
-    monkeypatch.setenv(VARIABLE, str(int(request.param == "blocks")))
-    return request.param
+    with by_arrow(request.param != "blocks"):
+        yield request.param
 
 
 def schema(path: str) -> pa.Schema:
@@ -186,8 +186,8 @@ def test_an_error_between_the_join_and_its_output_stops(
 
 @pytest.mark.one_in(5)
 @pytest.mark.skipif(not COMPILES, reason="no output blocks")
+@pytest.mark.parametrize("path", ["blocks"], indirect=True)
 def test_memory_of_a_broken_push_is_released(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(VARIABLE, "1")
     op = operator("blocks", batch_size=100)
     list(op.push("left", rows("blocks", N)))
     held = op._core.state

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from join.builders import by_arrow
 
 from ivjoin import LateRowError, Order, SymmetricHashJoin
-from ivjoin.operator.match.blocks import VARIABLE
 
 BOTTOM, TOP = -(2**63), 2**63 - 1
 LENGTHS = [2**63 - 1, 2**63, 2**63 + 1, 2**64 - 2, 2**64 - 1, 10**30]
@@ -19,8 +20,9 @@ VALUES = {pa.int64(): SIGNED, pa.uint64(): [v - BOTTOM for v in SIGNED], pa.int8
 
 
 @pytest.fixture(params=["blocks", "no blocks"], autouse=True)
-def output(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(VARIABLE, str(int(request.param == "blocks")))
+def output(request: pytest.FixtureRequest) -> Iterator[None]:
+    with by_arrow(request.param == "no blocks"):
+        yield
 
 
 def late(values: list[int], slack: int, descending: bool) -> list[bool]:

@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from join.builders import by_arrow
 from oracle import HOWS
 
 from ivjoin import Order, SymmetricHashJoin
-from ivjoin.operator.match import blocks, output, room
+from ivjoin.operator.match import output, room
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels.push import push_kernels
+from ivjoin.shj.store.rows.stored_rows import StoredRows
 from ivjoin.shj.store.values import texts as text_columns
 
 BAND = "l.t BETWEEN r.t - 6 AND r.t + 4"
@@ -54,17 +56,23 @@ def pieces(batch: pa.RecordBatch, seed: int, most: int) -> list[pa.RecordBatch]:
     return out
 
 
+def sort_by_python(store: StoredRows, sort_columns: Callable[[StoredRows], None] = StoredRows.sort_columns) -> None:
+    """Let Python store the text, as it does next to a nested column."""
+    sort_columns(store)
+    store.others = store.by_python
+
+
 def joined(
     left: list[pa.RecordBatch], right: list[pa.RecordBatch], compiled: bool, patch: pytest.MonkeyPatch,
     again: bool = False, mixes: bool = True, **options: Any,
 ) -> list[tuple[Any, ...]]:
     """The rows in the order in which they come; all of them by the one way or the other."""
-    patch.setenv(blocks.VARIABLE, str(int(compiled)))
-    with patch.context() as inside:
+    with patch.context() as inside, by_arrow(not compiled):
         if compiled and mixes:
             inside.setattr(output, "gathered", None)
+        if not compiled:
+            inside.setattr(StoredRows, "sort_columns", sort_by_python)
         op = SymmetricHashJoin(left[0].schema, right[0].schema, **options)
-        assert op._core.keeps_text == compiled
         out: list[pa.RecordBatch] = []
         for i in range(max(len(left), len(right))):
             for side, batches in (("left", left), ("right", right)):
@@ -123,9 +131,8 @@ def test_text_on_one_side(fixed: int, how: str, monkeypatch: pytest.MonkeyPatch)
     assert both(monkeypatch, left, right, on="k", condition=BAND, how=how, **ORDERS)
 
 
-def test_a_large_batch_comes_in_large_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_batch_comes_in_large_batches() -> None:
     """The scratch for pairs grows with the output."""
-    monkeypatch.setenv(blocks.VARIABLE, "1")
     n = 60_000
     batch = pa.record_batch({"k": np.arange(n), "s": pa.array([f"row {i}" for i in range(n)])})
     op = SymmetricHashJoin(batch.schema, batch.schema, on="k")
@@ -136,9 +143,8 @@ def test_a_large_batch_comes_in_large_batches(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.slow
-def test_more_text_than_offsets_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_text_than_offsets_hold() -> None:
     """256 pairs of a row of nine mebibytes are two batches."""
-    monkeypatch.setenv(blocks.VARIABLE, "1")
     one = pa.record_batch({"k": [1], "s": ["x" * 9 * 2**20]})
     op = SymmetricHashJoin(one.schema, pa.schema({"k": pa.int64()}), on="k")
     assert [*op.push("left", one)] == []
@@ -146,8 +152,7 @@ def test_more_text_than_offsets_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     assert rows == [128, 128]
 
 
-def test_kernel_reserves_memory_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(blocks.VARIABLE, "1")
+def test_kernel_reserves_memory_first() -> None:
     batch = table(11, 30)
     op = SymmetricHashJoin(S, S, on="k", condition=BAND)
     list(op.push("left", batch))
@@ -163,9 +168,8 @@ def test_kernel_reserves_memory_first(monkeypatch: pytest.MonkeyPatch) -> None:
     assert column.record["wanted"][0] == before + op._core.state.get("n_kept") * arena
 
 
-def test_arenas_stay_at_the_size_of_the_window(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arenas_stay_at_the_size_of_the_window() -> None:
     """Also where all that is stored has gone through them many times, and after a few rows that were far larger."""
-    monkeypatch.setenv(blocks.VARIABLE, "1")
     schema = pa.schema({"k": pa.int64(), "t": pa.int64(), "s": pa.string()})
     op = SymmetricHashJoin(
         schema, schema, on="k", condition="l.t BETWEEN r.t - 50 AND r.t + 50", left_order="t", right_order="t"

@@ -14,7 +14,6 @@ import pytest
 
 from ivjoin import SymmetricHashJoin
 from ivjoin.operator.match import output as output_steps
-from ivjoin.operator.match.blocks import VARIABLE
 from ivjoin.operator.match.core import Core
 from ivjoin.shj.kernels.compiling import COMPILES
 
@@ -61,7 +60,6 @@ def output(
     consume: Callable[[Array], Any], monkeypatch: pytest.MonkeyPatch, how: str = "inner", first: int = 0
 ) -> list[Any]:
     """What a consumer makes of the structs of a join's output."""
-    monkeypatch.setenv(VARIABLE, "1")
     real, found = output_steps.made, []
 
     def made(core: Core) -> pa.RecordBatch:
@@ -172,9 +170,8 @@ def test_null_extended_columns_too(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("pairs", [50, 20_000], ids=["one call", "several calls"])
-def test_the_input_is_released_when_it_is_read_to_its_end(pairs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_input_is_released_when_it_is_read_to_its_end(pairs: int) -> None:
     """A caller who keeps nothing but the operator and the output: the struct itself holds the batch until then."""
-    monkeypatch.setenv(VARIABLE, "1")
     n = int(pairs**0.5)
     schema = pa.schema({"k": pa.int64(), "x": pa.int64()})
     one = pa.record_batch([np.zeros(n, np.int64), np.zeros(n, np.int64)], schema=schema)
@@ -220,7 +217,6 @@ def test_the_block_is_freed(moved_out: list[int], monkeypatch: pytest.MonkeyPatc
         return int(now.uordblks + now.hblkhd)
 
     n = 20_000
-    monkeypatch.setenv(VARIABLE, "1")
     real, used = output_steps.made, []
     rows = 0
 

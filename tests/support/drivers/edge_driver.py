@@ -8,23 +8,21 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
-import pytest
 from drivers.edge_shapes import BIGINT, DECIMAL, INT, E, Erred, T, edges, other_shapes, shapes
 from drivers.edge_unseen import may_be_unseen
+from join.builders import by_arrow
 from oracle import HOWS
 
 from ivjoin import EvaluationError, Order, SymmetricHashJoin, band_join
 from ivjoin.expr import build
 from ivjoin.expr.types import from_arrow
-from ivjoin.operator.match.blocks import VARIABLE
 
 NUMBERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64"]
 OTHERS = {"duration": BIGINT, "timestamp": BIGINT, "date32": INT, "decimal": DECIMAL}
@@ -72,14 +70,6 @@ def truth(e: E, pair: Pair) -> bool | None:
         return e.of(*pair) is True
     except Erred:
         return None
-
-
-@contextmanager
-def way(compiled: bool) -> Iterator[None]:
-    """Output is built by compiled blocks where it can be, or nowhere."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(VARIABLE, str(int(compiled)))
-        yield
 
 
 def batch(job: Job, rows: Rows) -> pa.RecordBatch:
@@ -209,7 +199,7 @@ def differences(job: Job, pairs: list[Pair]) -> list[str]:
     matches = [truth(condition(job), p) for p in pairs]
     errs = None in matches
     try:
-        with way(job.compiled):
+        with by_arrow(not job.compiled):
             batches, counts = play(job, pairs)
     except EvaluationError as e:
         return [] if errs else [f"{job} {condition(job).sql} {pairs[:3]}: {e}"]

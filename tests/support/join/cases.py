@@ -11,12 +11,12 @@ from typing import Any, Literal
 import oracle
 import pyarrow as pa
 import pytest
+from join.builders import by_arrow
 from join.conditions import Term
 from join.tables import physical, records, rows
 
 from ivjoin import Order, SymmetricHashJoin, band_join
 from ivjoin.operator.match import steps
-from ivjoin.operator.match.blocks import VARIABLE
 from ivjoin.operator.match.core import Core
 
 Event = tuple[
@@ -275,8 +275,8 @@ def in_blocks(asked: bool) -> Iterator[list[bool]]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(steps, "take", noted)
-        patch.setenv(VARIABLE, str(int(asked)))
-        yield went
+        with by_arrow(not asked):
+            yield went
 
 
 def check(case: Case, run: Callable[[Case], Run] = run_push) -> Run:

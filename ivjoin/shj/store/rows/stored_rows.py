@@ -111,7 +111,6 @@ class StoredRows:
         self.disordered = False
         self._led_by: tuple[int, int | None] = (0, None)
         self._patience = index_kernels.SOME_REFUSED
-        self.compiled_text = False  # whether kernels store the text
         self.sort_columns()
         self.point()
 
@@ -133,8 +132,7 @@ class StoredRows:
         rows = address(self.rows)
         r[_ROWS], r[_N_AXES] = rows, self.n_axes
         r[_EXPIRY] = self.schedules.address
-        alone = self.compiled_text and not self.others
-        r[_BY_PYTHON] = 0 if not self.by_python else at.TEXT_ALONE if alone else at.ARRAYS
+        r[_BY_PYTHON] = 0 if not self.by_python else at.ARRAYS if self.others else at.TEXT_ALONE
         r[_SORTED] = self.runs is not None
         n = 0
         nulls = False
