@@ -86,12 +86,6 @@ class Operator(OneCall):
         """Call a function with the side and each batch of late rows."""
         self._core.intake.report = report
 
-    def check(self, side: str, batch: pa.RecordBatch) -> None:
-        """Raise SchemaError for a batch that :meth:`push` would refuse for its schema."""
-        p = self._side(side)
-        self._core.intake.check_schema(p, batch)
-        self._core.intake.check_nulls(p, batch)
-
     def _push(self, p: int, batch: pa.RecordBatch) -> Output:
         core = self._core
         core.account.refused = False

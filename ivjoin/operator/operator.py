@@ -283,12 +283,15 @@ class SymmetricHashJoin(Operator):
         Raises
         ------
         ProtocolError
-            If the operator stopped with an error, computes aggregates, or is used by another thread.
+            If the operator stopped with an error, computes aggregates, picks several rows for each left row, or is
+            used by another thread.
         """
         self._enter(between=False)
         try:
-            if self._core.plan.spec.grouped:
-                raise ProtocolError("output_bounds() describes joined rows, but this operator emits aggregates")
+            spec = self._core.plan.spec
+            if spec.grouped:
+                what = "aggregates" if spec.aggregates else "several picked rows for each left row"
+                raise ProtocolError(f"output_bounds() describes joined rows, but this operator emits {what}")
             return output_bounds(self._core, self._pending is not None)
         finally:
             self._busy = False

@@ -72,7 +72,7 @@ class LookupState(Engine):
         m.left_lateness, m.right_lateness = self.intake.lateness
         m.state_rows = self.rows_held
         m.peak_state_rows = max(m.peak_state_rows, m.state_rows)
-        m.state_bytes = self.bytes_held()
+        m.state_bytes = self.bytes_held() + sum(rows.nbytes for rows in self.right.evicted or ())
         if self.account.files is not None:
             m.spilled_rows = sum(len(rows) for rows in (*self.left.chunks, *self.right.each()) if rows.lies_in_files)
             m.spilled_bytes = self.account.files.nbytes

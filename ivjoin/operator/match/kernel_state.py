@@ -207,7 +207,8 @@ class KernelState(Engine):
             }
             return frozenset(columns | plan.emitted(s) if blocks else columns)
 
-        return plan.derived.once((KernelState.payload, blocks), lambda: [found(s, store) for s, store in enumerate(self.stores)])
+        name = KernelState.payload, blocks
+        return plan.derived.once(name, lambda: [found(s, store) for s, store in enumerate(self.stores)])
 
     def bound(self, p: int) -> None:
         """Move the bounds by side p's frontier, for the part that only Python computes."""

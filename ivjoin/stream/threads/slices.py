@@ -73,7 +73,6 @@ class SlicedJoin:
         self._errors_first = errors_first
         self._intake = Intake(plan, self._frontiers, errors_first=errors_first)
         self._part = plan_of(plan.spec.with_late("join"))  # late rows are screened here, by the whole side's frontier
-        self._checker = SymmetricHashJoin.from_plan(plan)
         self._memory = None if budget is None else Memory(budget, threads, views)
         pairs, output = (None, None) if self._memory is None else (self._memory.pairs, self._memory.output)
         self._joiners = Joiners(self._part, cut, pairs)
@@ -134,7 +133,8 @@ class SlicedJoin:
     def push(self, side: str, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Push a batch to a side, and yield the output, as :meth:`SymmetricHashJoin.push` does."""
         p = SIDES.index(side)
-        self._checker.check(side, batch)
+        self._intake.check_schema(p, batch)
+        self._intake.check_nulls(p, batch)
         most = batch.num_rows if self._memory is None else self._memory.most_rows(batch)
         for start in range(0, max(1, batch.num_rows), max(1, most)):
             yield from self._screened(p, batch.slice(start, most))
