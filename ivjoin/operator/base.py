@@ -43,7 +43,8 @@ class Operator(OneCall):
         """
         self = cls.__new__(cls)
         self._begin()
-        self._core = engine_of(plan, late_within, errors_first, keeps, cls._takes and budget is None)
+        self._core = engine_of(plan, late_within, keeps, cls._takes and budget is None)
+        self._core.intake.errors_first = errors_first
         self._limit(budget)
         return self
 

@@ -41,12 +41,12 @@ class Engine:
     keeps = (True, True)  # whether the rows of each side are stored; otherwise they only probe
     limits: Limit | None
 
-    def __init__(self, plan: JoinPlan, late_within: bool, errors_first: bool) -> None:
+    def __init__(self, plan: JoinPlan, late_within: bool) -> None:
         self.plan = plan = plan.own()
         self.how, self.layouts = plan.how, row_layouts(plan)
         self.frontiers = plan.frontiers()
         self.bounder = Bounder(plan, self.frontiers)
-        self.intake = Intake(plan, self.frontiers, late_within, errors_first)
+        self.intake = Intake(plan, self.frontiers, late_within)
         self.rekeyed, self.ended = False, [False, False]
         self.watermarks: dict[tuple[int, str], tuple[Node, bool]] = {}  # by the text that was given to ``advance``
         self.metrics = JoinMetrics()

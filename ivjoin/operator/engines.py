@@ -10,8 +10,7 @@ __all__ = ["engine_of"]
 
 
 def engine_of(
-    plan: JoinPlan, late_within: bool = True, errors_first: bool = False, keeps: tuple[bool, bool] = (True, True),
-    takes: bool = False,
+    plan: JoinPlan, late_within: bool = True, keeps: tuple[bool, bool] = (True, True), takes: bool = False,
 ) -> Engine:
     """Return an engine without rows.
 
@@ -21,5 +20,5 @@ def engine_of(
     if plan.looks_up:
         from ivjoin.operator.lookup.core import LookupCore
 
-        return LookupCore(plan, late_within, errors_first)
-    return PairEngine(plan, late_within, errors_first, keeps, takes)
+        return LookupCore(plan, late_within)
+    return PairEngine(plan, late_within, keeps, takes)

@@ -29,13 +29,11 @@ __all__ = ["Intake", "outside"]
 class Intake:
     """Evaluates batches of both sides."""
 
-    def __init__(
-        self, plan: JoinPlan, frontiers: tuple[Frontier, Frontier], late_within: bool = True, errors_first: bool = False
-    ) -> None:
+    def __init__(self, plan: JoinPlan, frontiers: tuple[Frontier, Frontier], late_within: bool = True) -> None:
         self._plan = plan
         self._frontiers = frontiers
         self.late_within = late_within
-        self._errors_first = errors_first
+        self.errors_first = False  # rows for which an ordered expression has an error come before the others
         self.report: Report | None = None  # receives late rows
         self.late = [0, 0]  # late rows of each side, unless they are refused
         self.lateness: list[Any] = [None, None]  # the greatest one of each side
@@ -147,7 +145,7 @@ class Intake:
         late: np.ndarray | None = None
         for t in trackers:
             v = values[t.node]
-            if not self._errors_first:
+            if not self.errors_first:
                 self._refuse_errors(p, batch, t.node, v, "order")
             was = t.edge
             bad = t.late(_ordinals(t.node, values, known), has_value(v), self.late_within)
@@ -164,7 +162,7 @@ class Intake:
         """Raise EvaluationError for the first row for which an ordered, bounded or promised expression has no value."""
         frontier = self._frontiers[p]
         if any(t.node is node for t in frontier.trackers):
-            if not self._errors_first:
+            if not self.errors_first:
                 self._refuse_errors(p, batch, node, v, "order")
         elif node in frontier.bounds or node in frontier.promised:
             self._refuse_errors(p, batch, node, v, "bounds" if node in frontier.bounds else "watermark")

@@ -31,12 +31,14 @@ from ivjoin.stream.join_stream import JoinStream
 from ivjoin.stream.pull import thread_count
 from ivjoin.stream.running import Run
 from ivjoin.stream.sharing import Question, separated, shared_stream
-from ivjoin.stream.sort.ordered import Ordinals, moves, of_steps, of_table, steps
+from ivjoin.stream.sort.axis import Axis
+from ivjoin.stream.sort.given import Given
+from ivjoin.stream.sort.ordered import moves
+from ivjoin.stream.sort.sorting import in_order
 from ivjoin.stream.sources.columns import places_of
 from ivjoin.stream.sources.gathering import Pieces
 from ivjoin.stream.sources.hints import index_hints
 from ivjoin.stream.sources.inputs import ArrowStream, Source, open_input
-from ivjoin.stream.sources.row_groups import tables_of
 from ivjoin.stream.sources.sampled import seen_of
 from ivjoin.stream.tables.table_steps import BY_TABLES, table_steps
 from ivjoin.stream.threads.memory import to_the_end
@@ -52,6 +54,7 @@ __all__ = ["MultiJoinStream", "join_many", "opened", "prepared", "tables_joined"
 
 # Rows of a push: from a stream, and from a table that is in memory as a whole.
 _PUSH_ROWS, _TABLE_ROWS = 4096, 16_384
+_DONE = {"groups": "read in the order of row groups", "kept": "in order already", "sorted": "sorted"}
 
 
 def prepared(
@@ -84,17 +87,6 @@ def with_present(spec: MultiSpec, sources: Mapping[str, Source | None]) -> Multi
 
 def _widened(alias: str, node: Node) -> Node:
     return make("column", (), (LEFT, f"{alias}_{node.params[1]}"), node.type)
-
-
-def _in_order(source: Source, node: Node) -> tuple[Iterator[pa.RecordBatch], str]:
-    if source.ranges is not None:
-        groups = steps(source.ranges, source.groups(), node, False)
-        if groups is not None:
-            tables = tables_of(source, [step.groups for step in groups], 1)
-            return (b for b, _ in of_steps(groups, tables, node, False)), "read in the order of row groups"
-    table = source.table()
-    found = Ordinals.of(table, node, False)
-    return (b for b, _ in of_table(table, found)), "in order already" if found.index is None else "sorted"
 
 
 def sorted_by(
@@ -193,8 +185,9 @@ class _RunOfMany(Run):
             if node is None:
                 batches = source.batches()
             else:
-                batches, how = _in_order(source, node)
-                done.setdefault(how, []).append(f"{alias}.{node.params[1]}")
+                ready = in_order(Axis((node, node), False), 0, Given(source), 1)
+                batches = (batch for batch, _ in ready.rows)
+                done.setdefault(_DONE[ready.done], []).append(f"{alias}.{node.params[1]}")
             whole = source.in_memory or node is not None
             pieces[alias] = Pieces(batches, _TABLE_ROWS if whole else _PUSH_ROWS, whole)
         self.sorting = "; ".join(f"{how} by {listed(names)}" for how, names in done.items())

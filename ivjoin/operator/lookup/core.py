@@ -47,8 +47,8 @@ _SOME = 16  # if 1 in so many rows is new, rows are evicted before a batch is re
 class LookupCore(LookupState):
     """The engine of an operator that gives each left row one answer."""
 
-    def __init__(self, plan: JoinPlan, late_within: bool = True, errors_first: bool = False) -> None:
-        super().__init__(plan, late_within, errors_first)
+    def __init__(self, plan: JoinPlan, late_within: bool = True) -> None:
+        super().__init__(plan, late_within)
         self._answers = answers_of(self)
         self._untaken()
         self._new: Rows | None = None  # left rows that have just arrived

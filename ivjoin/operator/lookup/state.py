@@ -26,8 +26,8 @@ __all__ = ["LookupState"]
 class LookupState(Engine):
     """The plan, the frontiers, the rows and the counts of such an operator."""
 
-    def __init__(self, plan: JoinPlan, late_within: bool = True, errors_first: bool = False) -> None:
-        super().__init__(plan, late_within, errors_first)
+    def __init__(self, plan: JoinPlan, late_within: bool = True) -> None:
+        super().__init__(plan, late_within)
         plan = self.plan
         self.full_predicate = plan.raises
         self.limits = None

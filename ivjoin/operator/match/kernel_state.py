@@ -14,7 +14,7 @@ import pyarrow as pa
 from ivjoin.operator.engine import Engine
 from ivjoin.operator.match import lending
 from ivjoin.operator.match.keys import key_table
-from ivjoin.operator.memory.memory_parts import RowsInFiles, StateLimit
+from ivjoin.operator.memory.memory_parts import RowsInFiles
 from ivjoin.operator.sources import key_columns, ordinal_columns
 from ivjoin.operator.state import State
 from ivjoin.operator.tables import SideTables, join_fields, output_table, side_tables
@@ -46,17 +46,16 @@ class KernelState(Engine):
     shared: tuple[SideTables, SideTables] | None
 
     def __init__(
-        self, plan: JoinPlan, late_within: bool = True, errors_first: bool = False,
-        keeps: tuple[bool, bool] = (True, True), takes: bool = False,
+        self, plan: JoinPlan, late_within: bool = True, keeps: tuple[bool, bool] = (True, True), takes: bool = False,
     ) -> None:
-        super().__init__(plan, late_within, errors_first)
+        super().__init__(plan, late_within)
         self.keeps = keeps  # a side whose rows only probe stores none
         plan, (left, right) = self.plan, self.layouts
         self.places, self.widths = (left.places, right.places), (left.widths, right.widths)
         self.index = left.index, right.index
         self.emitter = Emitter(plan.schema, plan.fields, plan.spec.batch_size, plan.spec.timezone)
         self.batch: ref[pa.RecordBatch] | None = None  # of the push whose output the caller is taking
-        self.limits: StateLimit | None = None
+        self.limits = None
         self.frozen: RowsInFiles | None = None
         self.packs = [False, False]
         self._puts_out = 0  # the side of the last push for which `put_out` ran
@@ -273,8 +272,6 @@ class KernelState(Engine):
         return int(left.live + right.live) + self.frozen_rows
 
     def bytes_held(self) -> int:
-        (left, right), frozen, limits = self.stores, self.frozen, self.limits
+        (left, right), frozen = self.stores, self.frozen
         held = left.nbytes + right.nbytes + self.keys.nbytes + self.state.nbytes
-        if frozen is not None:
-            held += frozen.nbytes
-        return held if limits is None else held + limits.nbytes
+        return held if frozen is None else held + frozen.nbytes

@@ -54,6 +54,10 @@ class PairEngine(Core):
     def rows_at_once(self, p: int, batch: pa.RecordBatch) -> int:
         return batch.num_rows if self.limits is None else self.limits.most_rows(p, batch)
 
+    def bytes_held(self) -> int:
+        held = super().bytes_held()
+        return held if self.limits is None else held + self.limits.nbytes
+
     @property
     def _recall(self) -> Recall | None:
         return None if self.limits is None else self.limits.recall

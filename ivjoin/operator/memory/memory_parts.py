@@ -11,7 +11,7 @@ import pyarrow as pa
 from ivjoin.operator.memory.budget import Budget
 from ivjoin.shj.store.rows.frozen import FrozenRows, Taken
 
-__all__ = ["Limit", "RowsInFiles", "StateLimit"]
+__all__ = ["Limit", "RowsInFiles"]
 
 
 class Limit(Protocol):
@@ -27,14 +27,6 @@ class Limit(Protocol):
 
     def fit(self) -> None:
         """Free memory for a state that was built again, as far as possible."""
-
-
-class StateLimit(Limit, Protocol):
-    """The limit of an operator that emits pairs, which has a state of its own."""
-
-    @property
-    def nbytes(self) -> int:
-        """Return the bytes that the bookkeeping of the limit uses."""
 
 
 class RowsInFiles(Protocol):

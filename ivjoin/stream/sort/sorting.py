@@ -32,7 +32,9 @@ from ivjoin.stream.sort.sweep import Ordered, Sweep
 from ivjoin.stream.sources.inputs import SEEN_GROUPS, Source
 from ivjoin.stream.sources.row_groups import bytes_a_row, tables_of
 
-__all__ = ["Arranged", "Prospect", "arrange", "as_they_are", "in_steps", "is_free", "prospect", "put_in_order"]
+__all__ = [
+    "Arranged", "Prospect", "arrange", "as_they_are", "in_order", "in_steps", "is_free", "prospect", "put_in_order",
+]  # fmt: skip
 
 # Up to this number of row pairs, comparing all of them costs less than choosing an axis.
 SMALL = 1 << 20
@@ -106,7 +108,7 @@ def arrange(
 ) -> Arranged:
     """Return both inputs, sorted on up to ``threads`` threads if that is worthwhile. Sorted inputs are read."""
     known = [s.rows for s in sources if s.rows is not None]
-    if not _sorts(plan, sources) or (len(known) == 2 and known[0] * known[1] <= SMALL):
+    if (len(known) == 2 and known[0] * known[1] <= SMALL) or not _sorts(plan, sources):
         return as_they_are(plan, sources, threads, budget)
     choices = list(axes(plan))
     sides = [Given.of(s, budget, _read_first(plan, sources, i, choices, budget)) for i, s in enumerate(sources)]

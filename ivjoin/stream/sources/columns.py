@@ -106,6 +106,11 @@ def _origins(plan: JoinPlan) -> list[tuple[str | None, str | None]]:
 def _read(plan: JoinPlan, s: int, places: list[int]) -> list[str]:
     """Return the columns of a side that the output and the join need, in their order; at least one."""
     side = plan.sides[s]
+    names: list[str] = side.schema.names
+    origins = _origins(plan)
+    emitted = {name for i in places if (name := origins[i][s]) is not None}
+    if len(emitted) == len(names):
+        return names
     nodes = [*([] if plan.condition is None else [plan.condition]), *(n for n, _, _ in side.orders), *side.bounds]
     if plan.spec.pick is not None:
         nodes += [n for n in (plan.spec.pick.near, *plan.spec.pick.by) if n is not None]
@@ -116,9 +121,6 @@ def _read(plan: JoinPlan, s: int, places: list[int]) -> list[str]:
     ]
     nodes += [] if plan.spec.first_by is None else [plan.spec.first_by[0]]
     needed = {c.params[1] for c in columns_of(*nodes) if c.params[0] == SIDES[s]}
-    needed |= {pair[s] for pair in plan.spec.on}
-    origins = _origins(plan)
-    needed |= {name for i in places if (name := origins[i][s]) is not None}
-    names: list[str] = side.schema.names
+    needed |= {pair[s] for pair in plan.spec.on} | emitted
     kept = [n for n in names if n in needed]
     return kept or names[:1]

@@ -70,8 +70,8 @@ class SlicedJoin:
         self._plan, self._cut, self._views = plan, cut, views
         self._frontiers = plan.frontiers(of_all=True)  # a row with a NaN has a slice of its own, too
         self._axis = SlicedAxis(plan, cut, self._frontiers)
-        self._errors_first = errors_first
-        self._intake = Intake(plan, self._frontiers, errors_first=errors_first)
+        self._intake = Intake(plan, self._frontiers)
+        self._intake.errors_first = errors_first
         self._part = plan_of(plan.spec.with_late("join"))  # late rows are screened here, by the whole side's frontier
         self._memory = None if budget is None else Memory(budget, threads, views)
         pairs, output = (None, None) if self._memory is None else (self._memory.pairs, self._memory.output)
@@ -298,7 +298,9 @@ class SlicedJoin:
         self._joiners.clear()
         limit = 0 if self._memory is None else self._memory.budget.limit
         budget = None if self._memory is None else replace(self._memory.budget, limit=limit - self._bytes)
-        op = self._alone = SymmetricHashJoin.from_plan(self._part, errors_first=self._errors_first, budget=budget)
+        op = self._alone = SymmetricHashJoin.from_plan(
+            self._part, errors_first=self._intake.errors_first, budget=budget
+        )
         rest, other = self._rest, 1 - self._cut.own
         self._rest = SliceTask(self._cut, ([], []), rest.start, I64_MAX + 1)
         left, right = (side[::-1] for side in rest.pieces)  # in the order of arrival, or rows would be late
