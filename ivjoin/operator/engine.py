@@ -138,11 +138,10 @@ class Engine:
         raise NotImplementedError
 
     def count_state(self) -> None:
-        """Count the rows and bytes of the state in the metrics."""
+        """Note the greatest number of rows and bytes of the state in the metrics."""
         m = self.metrics
-        m.state_rows, m.state_bytes = self.rows_held, self.bytes_held()
-        m.peak_state_rows = max(m.peak_state_rows, m.state_rows)
-        m.peak_state_bytes = max(m.peak_state_bytes, m.state_bytes)
+        m.peak_state_rows = max(m.peak_state_rows, self.rows_held)
+        m.peak_state_bytes = max(m.peak_state_bytes, self.bytes_held())
 
     def stepped(self) -> None:
         """Count the state after a step."""

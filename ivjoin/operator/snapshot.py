@@ -111,7 +111,6 @@ def read(blob: bytes, limit: Callable[[Engine], None] | None = None) -> Engine:
         core.full_predicate = careful or core.rekeyed
         core.refresh_bounds()
         core.look()
-        core.metrics.state_bytes = core.bytes_held()
     except MemoryLimitError as e:
         raise MemoryLimitError(e.reason, NOT_RESTORED) from e  # the caller has no batch
     except EvaluationError as e:

@@ -15,7 +15,7 @@ from ivjoin.expr.timezones import zone_of_call
 from ivjoin.frontier.late import OnLate, Report, late_rule
 from ivjoin.operator.memory.budget import Budget, WhenFull, budget_of
 from ivjoin.plan.cache import planned
-from ivjoin.plan.join_plan import JoinPlan
+from ivjoin.plan.join_plan import JoinPlan, of_plan
 from ivjoin.plan.spec import SIDES
 from ivjoin.stream.after.matched import matching_of
 from ivjoin.stream.join_stream import JoinStream
@@ -221,14 +221,19 @@ def band_join(
 
 def _present(sources: tuple[Source, Source], plan: JoinPlan) -> tuple[frozenset[str], frozenset[str]]:
     """Return the columns without a null of the tables in memory, if the condition skips nulls."""
-    if plan.condition is None or not skips_nulls([plan.condition]):
-        return frozenset(), frozenset()
-    asked = columns_of(plan.condition)
     left, right = (
-        source.without_nulls(c.params[1] for c in asked if c.params[0] == side)
-        for source, side in zip(sources, SIDES, strict=True)
+        source.without_nulls(names) for source, names in zip(sources, _where_nulls_are_skipped(plan), strict=True)
     )
     return left, right
+
+
+@of_plan
+def _where_nulls_are_skipped(plan: JoinPlan) -> list[list[str]]:
+    """Return the columns of each side that the condition reads if it skips nulls, as ``greatest`` does."""
+    if plan.condition is None or not skips_nulls([plan.condition]):
+        return [[], []]
+    read = columns_of(plan.condition)
+    return [[c.params[1] for c in read if c.params[0] == side] for side in SIDES]
 
 
 def refuse_cross(plan: JoinPlan, allow_cross: bool) -> None:

@@ -54,7 +54,6 @@ class Core(KernelState):
         release_struct(self.state.out_struct)
         self.batch = self.frozen = None
         self.build()
-        self.count_state()
 
     def rebuild(self) -> None:
         self._keep_counts()

@@ -65,7 +65,6 @@ class KernelState(Engine):
         else:
             self._take_up(found)
         self.alive = ref(self.stores[0])  # None once the cycle collector has cleared it
-        self.count_state()
 
     def __del__(self) -> None:
         left = self._left() if "prepares" in self.__dict__ else None  # not if `__init__` failed
@@ -257,10 +256,6 @@ class KernelState(Engine):
         rows = min(rows, self.plan.spec.batch_size)
         self.emitter.batch_size = rows
         self.state.limit_output(rows)
-
-    def count_state(self) -> None:
-        super().count_state()
-        self.metrics.peak_state_rows = max(self.metrics.peak_state_rows, self.state.get("peak_rows"))
 
     @property
     def frozen_rows(self) -> int:

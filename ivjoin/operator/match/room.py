@@ -84,7 +84,6 @@ def tidy(core: Core, p: int, status: int) -> None:
     """Free memory that stores and keys no longer need; put it off if it lies in files and the disk is full."""
     with suppress(MemoryLimitError):
         _tidy(core, p, status)
-    core.count_state()
 
 
 def _tidy(core: Core, p: int, status: int) -> None:

@@ -78,7 +78,6 @@ class StepJoin(SymmetricHashJoin):
                 drop(store, store.live_ids(), gone)
                 core.keys.sweep()
                 core.moved()
-                core.count_state()
             return int(np.count_nonzero(gone))
         finally:
             self._busy = False
@@ -126,7 +125,6 @@ class StepJoin(SymmetricHashJoin):
             core.moved()
             core.state.set(largest=0)
             core.state.fit(max(store.live for store in core.stores))
-            core.count_state()
         finally:
             self._busy = False
 

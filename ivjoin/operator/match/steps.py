@@ -109,7 +109,6 @@ def _among_frozen(core: Core, p: int, batch: pa.RecordBatch) -> Iterator[pa.Reco
     yield from core.frozen.probe(p, batch)
     yield from go_on(core, p, batch, push_kernels.push_batch(core.state.at, p))
     yield from core.frozen.retire(1 - p)
-    core.count_state()
 
 
 def put_back(core: Core, p: int, before: list[bytes] | None) -> None:
@@ -191,4 +190,3 @@ def end(core: Core, sides: Sequence[int]) -> Iterator[pa.RecordBatch]:
             core.stores[1 - p].settle(True, n)
     if core.keys.sweep(n):
         core.moved()  # a sweep may end early if memory is full
-    core.count_state()
