@@ -32,8 +32,6 @@ NO_VALUE = I64_MAX, I64_MIN
 _CONTRACT_EVERY = 256
 # A contraction takes longer for a larger graph: the interval grows by itself once for each so many nodes.
 _NODES_PER_TURN = 200
-# An expression that yields no bound, such as ``a + b`` with an order of a alone, skips at most so many moves.
-_LONGEST_IDLE = 16
 
 
 class Bounder:
@@ -55,9 +53,6 @@ class Bounder:
         self._compare = compared_orders(plan)
         self._every = _CONTRACT_EVERY * (1 + len(self._residual.inside) // _NODES_PER_TURN)
         self._reaches: dict[Node, tuple[int, int]] = {}
-        self._axis_reaches: list[list[tuple[int, int]]] = [[], []]
-        # Expressions that yield no bound yet: how many moves to skip, now and the next time.
-        self._idle: dict[Node, tuple[int, int]] = {}
         self._deps: dict[Node, list[Node]] = {}
         self._unclipped: dict[Node, Unclipped] = {}
         self._told: list[dict[Node, tuple[int, int, bool]]] = [{}, {}]  # the intervals used by the last contraction
@@ -157,7 +152,6 @@ class Bounder:
     def refit(self, s: int) -> None:
         """Update the terms after side s got other axes."""
         self.terms[s] = self._terms_of(s)
-        self._axis_reaches[s] = []
         self._recompute(s, True)
 
     def look_every(self, s: int) -> int:
@@ -204,7 +198,7 @@ class Bounder:
             return NO_VALUE
         if not frontier.intervals or not has_ordinal(node.type):
             return I64_MIN, I64_MAX
-        found = frontier.intervals.get(node) or self._span(frontier, node, True)
+        found = frontier.intervals.get(node) or self._span(frontier, node)
         if found is None:
             return I64_MIN, I64_MAX
         least, most = ordinal_range(node.type)
@@ -231,7 +225,7 @@ class Bounder:
             implied.look(frontier)
         intervals = self.known(1 - s)
         for axis, theirs, lo, hi, least, most in self.terms[s]:
-            span = intervals.get(theirs) or self._span(frontier, theirs, force)
+            span = intervals.get(theirs) or self._span(frontier, theirs)
             if span is None:
                 continue
             low, high = span[0], span[1]
@@ -249,13 +243,10 @@ class Bounder:
         if dead:
             self._bounds[s] = None
             return
-        reaches = self._axis_reaches[s]
-        if len(reaches) != len(axes):
-            reaches = self._axis_reaches[s] = [self.reach(n) for n in axes]
         for axis, (a, b) in enumerate(out):
             if a == I64_MIN and b == I64_MAX:
                 continue
-            least, most = reaches[axis]
+            least, most = self.reach(axes[axis])
             a, b = (I64_MIN if a <= least else a), (I64_MAX if b >= most else b)
             if a > most or b < least:
                 # Not None: a row whose axis has an error, or is null in the residual, may still match.
@@ -276,12 +267,8 @@ class Bounder:
             self._reaches[node] = found
         return found
 
-    def _span(self, frontier: Frontier, node: Node, force: bool) -> tuple[int, int] | None:
+    def _span(self, frontier: Frontier, node: Node) -> tuple[int, int] | None:
         """Return the ordinals that an expression without an order can have in a future row; None if unknown."""
-        left, wait = self._idle.get(node, (0, 1))
-        if left and not force:
-            self._idle[node] = left - 1, wait
-            return None
         deps = self._deps.get(node)
         intervals = self.known(int(frontier is self._frontiers[1]))
         if deps is None or len(frontier.promised) or len(intervals) != len(frontier.matching):
@@ -300,20 +287,10 @@ class Bounder:
             self._unclipped[node] = Unclipped(node, deps)
         wide = self._unclipped[node].range(lambda n: forward(n, known))
         if wide is None:
-            span = ordinals_of(forward(node, known), node)
-        else:
-            # The written condition may have a value where this form of it overflows, so it must not be clipped.
-            zero = ordinal_of(0, node.type)
-            span = wide[0] + zero, wide[1] + zero
-        least, most = self.reach(node)
-        near = (most - least) >> 12
-        first = 0 if least == ordinal_of(0, node.type) else near  # unsigned values stay near their least value for long
-        if span[0] - least <= first and most - span[1] <= near:
-            if not force:  # not if it was forced, as before the first row
-                self._idle[node] = wait, min(2 * wait, _LONGEST_IDLE)
-        else:
-            self._idle.pop(node, None)
-        return span
+            return ordinals_of(forward(node, known), node)
+        # The written condition may have a value where this form of it overflows, so it must not be clipped.
+        zero = ordinal_of(0, node.type)
+        return wide[0] + zero, wide[1] + zero
 
     def _contract(self, s: int, frontier: Frontier, out: list[tuple[int, int]], force: bool) -> bool:
         """Tighten the bounds by propagating TRUE through the residual; return whether nothing can match any more."""

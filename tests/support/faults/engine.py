@@ -6,7 +6,7 @@ from faults.mutant import Mutant
 
 ENGINE = [
     Mutant("bytes of state are not counted", "ivjoin/operator/match/kernel_state.py",
-         "        return held if limits is None", "        return 0 if limits is None",
+         "        return held if frozen is None", "        return 0 if frozen is None",
          "tests/join/memory/test_state_account.py tests/join/memory/test_state_bytes.py"),
     Mutant("runs are merged past what was read", "ivjoin/stream/sort/outside.py", "end = min(ends, default=None)",
          "end = max(ends, default=None)", "tests/stream/sort/test_sorted_outside.py"),
