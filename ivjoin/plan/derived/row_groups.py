@@ -54,8 +54,9 @@ def meeting_groups(plan: JoinPlan, ranges: tuple[Ranges, Ranges]) -> tuple[list[
     because earlier rows determine which rows are late.
     """
     whole = [r.groups_with_rows() for r in ranges]
-    # Ranges treat an error as not TRUE. If every pair has an error, the first pair must still be read.
-    live = whole if plan.raises else _meeting(plan.condition, ranges, whole)
+    # Ranges treat an error as not TRUE. If every pair has an error, the first pair must still be read. The row before a
+    # window does not satisfy the condition.
+    live = whole if plan.raises or plan.spec.include_previous else _meeting(plan.condition, ranges, whole)
     kept = []
     for s in (0, 1):
         sheds = bool(plan.spec.orders[s] or plan.spec.bounds[s]) and plan.spec.on_late != "raise"

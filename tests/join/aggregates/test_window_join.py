@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import ivjoin
@@ -77,6 +78,20 @@ def test_the_row_before_the_window_counts_as_its_first(seed: int) -> None:
             assert row["first"] == (js[0] if js else None) and row["js"] == (js or None)
     inner = ivjoin.window_join(left, right, **options | {"left_order": None, "right_order": None}, how="inner")
     assert inner.to_arrow().num_rows == sum(map(bool, wanted.values()))
+
+
+@pytest.mark.parametrize("how", ["left", "inner"])
+def test_the_row_before_the_window_is_read_from_any_row_group(how: Any, tmp_path: Path) -> None:
+    """Row groups without a row in a window were skipped."""
+    left, right = pa.table({"t": [50, 150]}), pa.table({"t": [1, 2, 100, 101, 300], "x": [1, 2, 3, 4, 5]})
+    for name, rows in (("l", left), ("r", right)):
+        pq.write_table(rows, tmp_path / f"{name}.parquet", row_group_size=1)
+    for more in ({}, {"left_order": "t", "right_order": "t"}):
+        got = ivjoin.window_join(
+            tmp_path / "l.parquet", tmp_path / "r.parquet", condition="r.t BETWEEN l.t - 5 AND l.t", how=how,
+            aggregate={"x": "array_agg(r.x)"}, include_previous=True, **more,
+        ).read_all()
+        assert got.sort_by("t")["x"].to_pylist() == [[2], [4]]
 
 
 def test_the_state_with_previous_rows_stays_at_the_window() -> None:
