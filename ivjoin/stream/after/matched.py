@@ -16,6 +16,7 @@ from ivjoin.errors import CardinalityError, OptionError, came
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.spec import SIDES
 from ivjoin.shj.arrow import taken, whole_numbers
+from ivjoin.shj.dictionaries import combined
 from ivjoin.shj.plain import from_plain_rows, plain_rows
 from ivjoin.stream.after.inputs import numbered
 from ivjoin.stream.join_stream import JoinStream
@@ -149,7 +150,7 @@ def _sorted(
     last = np.iinfo(np.int64).max
     keys = [table.column(n).combine_chunks().fill_null(last) for n in by]
     index = np.lexsort([np.asarray(k, dtype=np.int64) for k in reversed(keys)])
-    plain = plain_rows(table)
+    plain = combined(plain_rows(table))  # Arrow takes rows of many chunks in time that grows with the chunks
     for start in range(0, len(index), size):
         for batch in taken(plain, whole_numbers(index[start : start + size])).to_batches():
             yield from from_plain_rows(batch, schema)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,15 @@ def test_rows_in_the_order_of_an_input_as_polars_gives_them(order: Any, how: Any
             assert None not in ours[n].to_pylist()[: len(ours) - ours[n].null_count]
         if len(by) == 2 and how == "inner":
             assert ours.select(by).to_pylist() == theirs.select(by).to_pylist()
+
+
+def test_an_order_of_many_small_batches_takes_time_for_its_rows_alone() -> None:
+    """Each output batch read all chunks of the output before."""
+    rows = pa.table({"t": range(6000), "s": [str(i) for i in range(6000)]})
+    start = time.process_time()
+    out = ivjoin.band_join(rows, rows, condition="l.t = r.t", maintain_order="left", batch_size=1).read_all()
+    assert out["t"].to_pylist() == rows["t"].to_pylist()
+    assert time.process_time() - start < 8  # less than 1 second; 28 before
 
 
 def test_the_order_of_a_band_and_of_an_asof_join() -> None:
