@@ -21,9 +21,10 @@ from ivjoin.stream.sort import given, outside, sorting
 from ivjoin.stream.tables import lookup_parts, table_lookup, table_pick, table_window
 from ivjoin.stream.threads import slices
 
-__all__ = ["INPUTS", "Inputs", "in_small_slices"]
+__all__ = ["INPUTS", "Inputs", "in_small_slices", "in_ticks", "slack_of", "small_slices"]
 
-INPUTS = ("tables", "files", "sorted files", "declared", "slack", "streams")
+INPUTS = ("tables", "files", "sorted files", "declared", "slack", "streams", "falling", "mixed")
+_DECLARED = ("declared", "slack", "streams", "falling")
 
 
 @contextmanager
@@ -66,45 +67,62 @@ class Inputs:
     folder: Path
 
     def __post_init__(self) -> None:
-        self.declared = self.kind in ("declared", "slack", "streams")
-        self.settles_ties = self.kind not in ("files", "sorted files")  # in the order of arrival
-        self._late = self.r.randrange(20) if self.kind in ("slack", "streams") else 0
+        ways = self.r.choices(INPUTS[:6], k=2) if self.kind == "mixed" else [self.kind, self.kind]
+        self._ways = dict(zip("tu", ways))  # of the left side and of the right one, by their times
+        self.declared = ways[1] in _DECLARED
+        self.settles_ties = self.kind in ("tables", "declared", "slack", "streams")  # in the order of arrival
+        self._late = self.r.randrange(20) if self.kind in ("slack", "streams", "mixed", "falling") else 0
 
     def arranged(self, rows: pa.Table, number: str, time: str) -> pa.Table:
         """The rows in the order in which they come, numbered in that order."""
-        n = rows.num_rows
-        if self.kind in ("tables", "files"):
+        n, way = rows.num_rows, self._ways[time]
+        if way in ("tables", "files"):
             places = self.r.sample(range(n), n) if self.r.random() < 0.7 else list(range(n))
         else:
-            late = self._late if not pa.types.is_floating(rows[time].type) else 0
-            when = [(1, 0) if v is None else (0, v + self.r.randint(0, late)) for v in _numbers(rows[time])]
+            late = self._late if not pa.types.is_floating(rows[time].type) and way != "sorted files" else 0
+            sign = -1 if way == "falling" else 1
+            ticks = in_ticks(rows[time]).to_pylist()
+            when = [(1, 0) if v is None else (0, sign * v + self.r.randint(0, late)) for v in ticks]
             places = sorted(range(n), key=when.__getitem__)
         rows = rows.take(pa.array(places, pa.int64()))
         rows = rows.set_column(rows.column_names.index(number), number, pa.array(range(n), pa.int64()))
-        return split(self.r, rows) if self.kind == "tables" else rows
+        return split(self.r, rows) if way == "tables" else rows
 
     def opened(self, left: pa.Table, right: pa.Table) -> tuple[tuple[Any, Any], dict[str, Any]]:
         """The inputs and the options that belong to them."""
         options: dict[str, Any] = {"batch_size": self.r.choice((1, 7, 65536))}
-        if self.declared:
-            slack: Any = None if pa.types.is_floating(left["t"].type) else self._late
-            slack = timedelta(microseconds=self._late) if pa.types.is_timestamp(left["t"].type) else slack
-            options |= {"left_order": Order("t", slack=slack), "right_order": Order("u", slack=slack)}
-        if self.kind in ("tables", "streams") and self.r.random() < 0.2:
-            options |= {"memory_limit": "1MB", "when_full": "spill"}
-        if self.kind == "tables":
-            return (left, right), options
-        if self.kind == "streams":
-            return (self._stream(left), self._stream(right)), options
-        paths = []
-        for rows, name in ((left, "left"), (right, "right")):
-            paths.append(self.folder / f"{name}.parquet")
-            pq.write_table(rows, paths[-1], row_group_size=max(self.r.choice((1, 10, 40)), len(rows) // 50))
-        return (paths[0], paths[1]), options
+        sides = []
+        for rows, name, time in ((left, "left", "t"), (right, "right", "u")):
+            way = self._ways[time]
+            if way in _DECLARED:
+                slack = None if pa.types.is_floating(rows[time].type) else slack_of(rows[time].type, self._late)
+                options[f"{name}_order"] = Order(time, slack=slack, descending=way == "falling")
+            sides.append(self._opened(rows, name, way))
+        if self.r.random() < 0.1:
+            options |= {"memory_limit": self.r.choice(("1MB", "1MB", "200kB", "80kB")), "when_full": "spill"}
+        return (sides[0], sides[1]), options
 
-    def _stream(self, rows: pa.Table) -> pa.RecordBatchReader:
-        return pa.RecordBatchReader.from_batches(rows.schema, rows.to_batches(self.r.choice((1, 9, 64))))
+    def _opened(self, rows: pa.Table, name: str, way: str) -> Any:
+        if way == "tables":
+            return rows
+        if way in ("streams", "falling"):
+            size = self.r.choice((1, 9, 64) if rows.num_rows < 500 else (64, 500))  # a push evaluates all that waits
+            return pa.RecordBatchReader.from_batches(rows.schema, rows.to_batches(size))
+        path = self.folder / f"{name}.parquet"
+        pq.write_table(rows, path, row_group_size=max(self.r.choice((1, 10, 40)), len(rows) // 50))
+        return path
 
 
-def _numbers(values: pa.ChunkedArray) -> list[Any]:
-    return (values.cast(pa.int64()) if pa.types.is_timestamp(values.type) else values).to_pylist()
+def slack_of(t: pa.DataType, n: int) -> Any:
+    """So many steps of a type of times."""
+    if pa.types.is_timestamp(t):
+        return timedelta(microseconds=n)
+    return timedelta(days=n) if pa.types.is_date(t) else n
+
+
+def in_ticks(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Times as numbers, timestamps in microseconds."""
+    t = values.type
+    if pa.types.is_timestamp(t):
+        return values.cast(pa.timestamp("us", t.tz)).cast(pa.int64())
+    return values.cast(pa.int32()) if pa.types.is_date(t) else values
