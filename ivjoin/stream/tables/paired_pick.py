@@ -13,15 +13,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ivjoin.conditions.evaluate import evaluate
+from ivjoin.operator.key_values import key_hashes
 from ivjoin.operator.lookup.best import padded
 from ivjoin.operator.lookup.tables.one_run import OneRun
 from ivjoin.operator.match.output import in_parts
 from ivjoin.outer.emit import BatchRows
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.picking.pick import picking_of
-from ivjoin.shj.arrow import counted
-from ivjoin.shj.dictionaries import one_array
 from ivjoin.shj.kernels.lookup import grouped_kernels
 from ivjoin.shj.registers import I64_MAX, I64_MIN
 from ivjoin.stream.sort.axis import candidate_pairs, sample
@@ -144,18 +142,10 @@ def _pays(plan: JoinPlan, tables: tuple[pa.Table, pa.Table], along: bool) -> boo
 
 def _agree(plan: JoinPlan, some: tuple[pa.RecordBatch, pa.RecordBatch]) -> np.ndarray:
     """Return which pairs of sampled rows have equal keys : bool[left rows, right rows]."""
-    agree = np.ones((some[0].num_rows, some[1].num_rows), dtype=bool)
-    for nodes in zip(*(side.keys for side in plan.sides), strict=True):
-        left, right = (
-            evaluate([node], lambda _, name: batch.column(name), batch.num_rows)[0].values  # noqa: B023
-            for node, batch in zip(nodes, some, strict=True)
-        )
-        if not isinstance(left, np.ndarray):
-            codes = counted(one_array([*_chunks(left), *_chunks(right)]).dictionary_encode().indices.fill_null(-1))
-            left, right = codes[: len(left)], codes[len(left) :]
-        agree &= left[:, None] == right[None]
-    return agree
-
-
-def _chunks(array: pa.Array | pa.ChunkedArray) -> list[pa.Array]:
-    return [array] if isinstance(array, pa.Array) else array.chunks
+    if not plan.sides[0].keys:
+        return np.ones((some[0].num_rows, some[1].num_rows), dtype=bool)
+    left, right = (
+        key_hashes(plan, s, batch.num_rows, lambda _, name: batch.column(name))  # noqa: B023
+        for s, batch in enumerate(some)
+    )
+    return left[:, None] == right[None]

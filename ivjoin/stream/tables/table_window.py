@@ -12,7 +12,7 @@ from ivjoin.operator.lookup.aggregates.measures import measures, nothing
 from ivjoin.operator.lookup.search import comes_in_order, search_of
 from ivjoin.operator.lookup.tables.aggregated import Aggregated, Window
 from ivjoin.operator.lookup.tables.one_run import OneRun
-from ivjoin.operator.lookup.tables.ordered import BoundTerm, count_to
+from ivjoin.operator.lookup.tables.ordered import BoundTerm
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.layout import row_layouts
 from ivjoin.shj.arrow import byte_width, take
@@ -112,24 +112,10 @@ def _left_rows(found: Aggregated | OneRun) -> int:
     n, m = len(left), len(right)
     if not n or not m:
         return max(1, n)
-    seen = range(0, n, max(1, n // _SEEN))
-    window = sum(max(0, _end(found, i) - _begin(found, i)) for i in seen) / len(seen)
+    reached = [found.reach(slice(i, i + 1)) for i in range(0, n, max(1, n // _SEEN))]
+    window = sum(end - begin for begin, end in reached) / len(reached)
     rows = max(1, _SLICE_ROWS * n // (n + m), int(_BANDS * window * n / m))
     return n if 2 * rows > n else rows
-
-
-def _begin(found: Aggregated, row: int) -> int:
-    return max(
-        (count_to(found.right.lines[b], int(found.left.lines[a][row]) + by, False) for a, b, by in found.window.lows),
-        default=0,
-    )
-
-
-def _end(found: Aggregated, row: int) -> int:
-    return min(
-        (count_to(found.right.lines[b], int(found.left.lines[a][row]) + by, True) for a, b, by in found.window.highs),
-        default=len(found.right),
-    )
 
 
 def _is_much_text(plan: JoinPlan, n: int, right: pa.RecordBatch) -> bool:

@@ -52,7 +52,7 @@ class Aggregated:
 
     def pieces(self, part: slice) -> Iterator[tuple[np.ndarray, list[pa.Array]]]:
         """Yield how many right rows match each left row of a slice, and its aggregates, at once."""
-        begin, end = self._reach(part)
+        begin, end = self.reach(part)
         n, m = part.stop - part.start, end - begin
         first, last = np.zeros(n, dtype=np.int32), np.full(n, m, dtype=np.int32)
         spare, all_rise = np.empty(n, dtype=np.int32), True
@@ -73,7 +73,7 @@ class Aggregated:
             some = Ranges(ranges.lo[cut], ranges.hi[cut]) if lists else ranges
             yield some.sizes, [m.finish(m.over(source, some)) for m in self.measures]
 
-    def _reach(self, part: slice) -> tuple[int, int]:
+    def reach(self, part: slice) -> tuple[int, int]:
         """Return which places the rows of a slice can match."""
         begin, end = 0, len(self.right)
         if part.stop > part.start:
