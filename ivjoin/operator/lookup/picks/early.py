@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from ivjoin.operator.lookup.best import BestMatches
 from ivjoin.operator.lookup.picks.distance import compared
 from ivjoin.operator.lookup.picks.picked import PickedAnswers
 from ivjoin.operator.lookup.rows import Rows
-from ivjoin.operator.lookup.stored import AxisBounds, RightRows
+from ivjoin.operator.lookup.stored import RightRows
 from ivjoin.operator.pruning.prune_bounds import Bounder
 from ivjoin.plan.cutting import shifted
 from ivjoin.plan.join_plan import JoinPlan
@@ -45,10 +43,8 @@ class Early:
     def split(self, rows: Rows, right: RightRows) -> tuple[Rows, list[Ripe]]:
         """Return the rows that are not decided, and those looked up with some that are."""
         bounds = self._bounder.bounds(0)
-        if self._is_idle(rows, bounds):
-            return rows, []
         dead = rows.outside(bounds)
-        ripe = None if bool(dead.all()) else self._ripe(rows.axes, len(rows))
+        ripe = None if bool(dead.all()) else self._ripe(rows)
         look = dead if ripe is None else dead | ripe
         if not bool(look.any()):
             return rows, []
@@ -70,31 +66,20 @@ class Early:
             return rows, []
         return rows.take(np.flatnonzero(~look)), found
 
-    def _is_idle(self, rows: Rows, bounds: AxisBounds) -> bool:
-        """Return whether the extreme values of a piece show that no row can be decided."""
-        if bounds is None or rows.absent or not len(rows):
-            return False
-        ends = [rows.ends(a) for a in range(len(rows.axes))]
-        if any(least < low or most > high for (least, most), (low, high) in zip(ends, bounds, strict=True)):
-            return False
-        ripe = self._ripe([np.array(e, dtype=np.int64) for e in ends], 2)
-        return ripe is None or not bool(ripe.any())
-
-    def _ripe(self, values: Sequence[np.ndarray], n: int) -> np.ndarray | None:
-        """Return which of n rows may have a final match, so that a lookup can pay : bool[n], or None. Given their axes.
-        """
+    def _ripe(self, rows: Rows) -> np.ndarray | None:
+        """Return which rows may have a final match, so that a lookup can pay : bool[n]; None if no row can."""
         low, high = self._bounder.future(1, self._node)
         rising, falling = low != I64_MIN, high != I64_MAX
         place, picking = self._place, self._picking
         if (not rising and not falling) or place is None:
             return None
         if self.near is not None:
-            x = values[self.near]
+            x = rows.axes[self.near]
             return x <= max(self._top[place], low) if rising else x >= min(self._bottom[place], high)
         # The end of the range where the better rows lie, if they come first; otherwise the other end.
         ends = [t for t in picking.terms[: picking.n_search] if self._end(t) not in (I64_MIN, I64_MAX)]
         if not ends:
-            return np.ones(n, dtype=bool) if rising != self._last else None
+            return np.ones(len(rows), dtype=bool) if rising != self._last else None
         out = None
         for t in ends:
             # How far rows have come, or what is promised about later rows.
@@ -103,7 +88,7 @@ class Early:
             limit = (max(self._top[axis], least) if rising else min(self._bottom[axis], most)) - by  # type: ignore[index]
             if limit < I64_MIN if rising else limit > I64_MAX:
                 return None
-            x = values[self._plan.axis(0, t.left)]  # type: ignore[index]
+            x = rows.axes[self._plan.axis(0, t.left)]  # type: ignore[index]
             ripe = x <= limit if rising else x >= limit
             out = ripe if out is None else out & ripe
         return out
