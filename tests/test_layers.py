@@ -243,11 +243,11 @@ def test_a_circle_is_found() -> None:
 def test_the_rule_finds_what_it_forbids(tmp_path: Path) -> None:
     probe = tmp_path / "probe.py"
     typed = "if TYPE_CHECKING:\n    from ivjoin.plan.spec import JoinSpec\n"
-    late = "def f():\n    import sympy.abc\n    import_module('ivjoin.outer.emit')\n"
+    late = "def f():\n    import sympy.abc\n    import_module('ivjoin.outer.batches')\n"
     probe.write_text(f"from ivjoin import expr, Order\nimport ivjoin.shj.store.keys\n{typed}{late}")
     assert imports(probe) == [
         ("ivjoin.expr", True), ("ivjoin", True), ("ivjoin.shj.store.keys", True), ("ivjoin.plan.spec", False),
-        ("sympy.abc", False), ("ivjoin.outer.emit", False),
+        ("sympy.abc", False), ("ivjoin.outer.batches", False),
     ]  # fmt: skip
 
 

@@ -132,7 +132,7 @@ class MultiJoin(OneCall):
         self._feeding = Feeding(spec, self.layout, self.operators, self.across)
         self._names = own_names(spec.schemas)
         self._limit(None)
-        self._refusal: MemoryLimitError | None = None
+        self.limit_error: MemoryLimitError | None = None
         self._rows_out = self._peak_rows = self._peak_bytes = 0
         self._rows = self._uncounted = 0
         self.groups = offsets(self.steps, (t.node for i in self.inputs.values() for t in i.frontier.trackers))
@@ -315,11 +315,11 @@ class MultiJoin(OneCall):
             yield from self._pushed(own.alias, rows)
 
     def _refused(self, error: MemoryLimitError) -> MemoryLimitError:
-        self._refusal = error
+        self.limit_error = error
         return error
 
     def _spares(self, error: BaseException) -> bool:
-        return error is self._refusal
+        return error is self.limit_error
 
     def _pushed(self, alias: str, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         with by_their_names(self._names):

@@ -25,10 +25,10 @@ __all__ = ["Operator"]
 
 
 class Operator(OneCall):
-    """A core, its memory limit, and the steps of each call."""
+    """A engine, its memory limit, and the steps of each call."""
 
     _takes = True  # whether a new operator may reuse the memory of an ended one of its plan
-    _core: Engine
+    _engine: Engine
 
     @classmethod
     def from_plan(
@@ -43,56 +43,56 @@ class Operator(OneCall):
         """
         self = cls.__new__(cls)
         self._begin()
-        self._core = engine_of(plan, late_within, keeps, cls._takes and budget is None)
-        self._core.intake.errors_first = errors_first
+        self._engine = engine_of(plan, late_within, keeps, cls._takes and budget is None)
+        self._engine.intake.errors_first = errors_first
         self._limit(budget)
         return self
 
     def _limit(self, budget: Budget | None) -> None:
         if budget is None:
             return
-        budget.check(self._core.plan)
+        budget.check(self._engine.plan)
         if budget.when_full == "spill":
             of_one_process(self)
-        self._core.limit(budget)
+        self._engine.limit(budget)
 
     @classmethod
     def _restored(cls, blob: bytes, budget: Budget | None) -> Self:
         self = cls.__new__(cls)
         self._begin()
 
-        def limit(core: Engine) -> None:
-            self._core = core
+        def limit(engine: Engine) -> None:
+            self._engine = engine
             self._limit(budget)
 
-        self._core = snapshot.read(blob, limit)
+        self._engine = snapshot.read(blob, limit)
         return self
 
     @property
     def account(self) -> Account:
-        return self._core.account
+        return self._engine.account
 
     def rows_at_once(self, side: str, batch: pa.RecordBatch) -> int:
         """Return how many rows of a batch one step takes."""
-        return self._core.rows_at_once(self._side(side), batch)
+        return self._engine.rows_at_once(self._side(side), batch)
 
     def _spares(self, error: BaseException) -> bool:
-        return isinstance(error, MemoryLimitError) and self._core.is_refused(error)
+        return isinstance(error, MemoryLimitError) and self._engine.is_refused(error)
 
     @property
     def frontiers(self) -> tuple[Frontier, Frontier]:
-        return self._core.frontiers
+        return self._engine.frontiers
 
     def report_late(self, report: Report | None) -> None:
         """Call a function with the side and each batch of late rows."""
-        self._core.intake.report = report
+        self._engine.intake.report = report
 
     def _push(self, p: int, batch: pa.RecordBatch) -> Output:
-        core = self._core
-        core.account.refused = False
-        if core.layouts[p].schema is not None:
-            batch = core.layouts[p].plain(batch)
-        out = core.take(p, batch)
+        engine = self._engine
+        engine.account.refused = False
+        if engine.layouts[p].schema is not None:
+            batch = engine.layouts[p].plain(batch)
+        out = engine.take(p, batch)
         if out is None:
             return NOTHING
         if isinstance(out, pa.RecordBatch):
@@ -100,25 +100,25 @@ class Operator(OneCall):
         return self._start("push", out)
 
     def _promised(self, p: int, promises: list[tuple[Node, int, bool]]) -> Iterator[pa.RecordBatch]:
-        known = [self._core.promise(p, *promise) for promise in promises]
+        known = [self._engine.promise(p, *promise) for promise in promises]
         if not all(known):
-            self._core.learn()
-        yield from self._core.settle(p)
+            self._engine.learn()
+        yield from self._engine.settle(p)
 
     def _reached(self, p: int, edges: Sequence[int | None]) -> Iterator[pa.RecordBatch]:
-        orders = [o for _, _, o in self._core.plan.sides[p].orders]
-        for t, edge in zip(self._core.frontiers[p].trackers, with_edges(orders, edges), strict=True):
+        orders = [o for _, _, o in self._engine.plan.sides[p].orders]
+        for t, edge in zip(self._engine.frontiers[p].trackers, with_edges(orders, edges), strict=True):
             if edge is not None:
                 t.reach(edge)
-        yield from self._core.settle(p)
+        yield from self._engine.settle(p)
 
     def _finished(self, sides: Sequence[int]) -> Iterator[pa.RecordBatch]:
-        self._core.look()
-        fresh = [p for p in sides if not self._core.ended[p]]
+        self._engine.look()
+        fresh = [p for p in sides if not self._engine.ended[p]]
         for p in fresh:
-            self._core.ended[p] = True
-            self._core.frontiers[p].ended = True
-        yield from self._core.end(fresh)
+            self._engine.ended[p] = True
+            self._engine.frontiers[p].ended = True
+        yield from self._engine.end(fresh)
 
     def lagging(self, rows_left: int, rows_right: int) -> int:
         """Return the side (0 left, 1 right) to read next, given the rows read of each."""
@@ -126,22 +126,22 @@ class Operator(OneCall):
         if busy:
             raise ProtocolError(BUSY)
         try:
-            self._core.frontiers[0].refresh()
-            self._core.frontiers[1].refresh()
-            return self._core.bounder.lagging(rows_left, rows_right)
+            self._engine.frontiers[0].refresh()
+            self._engine.frontiers[1].refresh()
+            return self._engine.bounder.lagging(rows_left, rows_right)
         finally:
             self._busy = False
 
     def _stepped(self, ended: bool) -> None:
-        self._core.stepped()
+        self._engine.stepped()
 
     def _gave(self, batch: pa.RecordBatch) -> None:
-        self._core.metrics.rows_out += batch.num_rows
-        if self._core.account.files is not None:
-            self._core.metrics.reads += batch.num_rows
+        self._engine.metrics.rows_out += batch.num_rows
+        if self._engine.account.files is not None:
+            self._engine.metrics.reads += batch.num_rows
 
     def _let_go(self) -> None:
-        self._core.let_go()
+        self._engine.let_go()
 
     @staticmethod
     def _side(side: str) -> int:

@@ -18,7 +18,7 @@ def engine_of(
     operator of the same plan that has ended.
     """
     if plan.looks_up:
-        from ivjoin.operator.lookup.core import LookupCore
+        from ivjoin.operator.lookup.lookup_engine import LookupEngine
 
-        return LookupCore(plan, late_within)
+        return LookupEngine(plan, late_within)
     return PairEngine(plan, late_within, keeps, takes)

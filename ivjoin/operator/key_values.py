@@ -13,7 +13,7 @@ from ivjoin.expr.ordinal import has_ordinal, ordinals
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.shj.arrow import Bytes
 from ivjoin.shj.kernels.keys import byte_key_kernels
-from ivjoin.shj.kernels.memory import address_of
+from ivjoin.shj.kernels.pointers import address_of
 from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys, WordKeys, pack
 
 __all__ = ["hashed", "key_hashes", "key_ids", "packed_keys"]

@@ -111,24 +111,24 @@ class SymmetricHashJoin(Operator):
             batch_size=batch_size, on_late=rule, timezone=timezone, aggregate=aggregate, pick=pick,
             params=params,
         )
-        self._core = engine_of(plan, takes=budget is None)
-        self._core.intake.report = report
+        self._engine = engine_of(plan, takes=budget is None)
+        self._engine.intake.report = report
         self._limit(budget)
 
     @property
     def plan(self) -> JoinPlan:
         """Return the plan of the join."""
-        return self._core.plan
+        return self._engine.plan
 
     @property
     def schema(self) -> pa.Schema:
         """Return the schema of the output."""
-        return self._core.plan.schema
+        return self._engine.plan.schema
 
     @property
     def metrics(self) -> JoinMetrics:
         """Return the counts so far, as a copy."""
-        m = self._core.counts()
+        m = self._engine.counts()
         m.peak_state_bytes = max(m.peak_state_bytes, m.state_bytes)  # a restored operator may have no peak yet
         return m
 
@@ -160,17 +160,17 @@ class SymmetricHashJoin(Operator):
         p = _PLACES[side] if type(side) is str and side in _PLACES else self._side(side)
         self._enter()
         try:
-            core = self._core
-            if core.ended[p]:
+            engine = self._engine
+            if engine.ended[p]:
                 raise ProtocolError(f"push({side!r}, ...) after finish({side!r}); a finished side takes no rows")
-            core.intake.check_schema(p, batch)
-            if core.layouts[p].never_null:
-                core.intake.check_nulls(p, batch)
+            engine.intake.check_schema(p, batch)
+            if engine.layouts[p].never_null:
+                engine.intake.check_nulls(p, batch)
             return self._push(p, batch) if batch.num_rows else NOTHING
         except _REFUSALS:
             raise
         except BaseException as e:
-            if not self._core.is_refused(e):
+            if not self._engine.is_refused(e):
                 self._stop(e)
             raise
         finally:
@@ -178,11 +178,11 @@ class SymmetricHashJoin(Operator):
 
     def push_matched(self, side: str, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Push rows that count as matched, so they are never emitted as unmatched. Take all output."""
-        self._core.count_as_matched(True)
+        self._engine.count_as_matched(True)
         try:
             yield from self.push(side, batch)
         finally:
-            self._core.count_as_matched(False)
+            self._engine.count_as_matched(False)
 
     def advance(self, side: str, values: Mapping[Expression, Value]) -> Output:
         """Promise that an expression has no value below a watermark in later rows of a side.
@@ -197,7 +197,7 @@ class SymmetricHashJoin(Operator):
         p = self._side(side)
         self._enter()
         try:
-            return self._start("advance", self._promised(p, promises_of(self._core, p, values)))
+            return self._start("advance", self._promised(p, promises_of(self._engine, p, values)))
         finally:
             self._busy = False
 
@@ -224,7 +224,7 @@ class SymmetricHashJoin(Operator):
         p = self._side(side)
         self._enter()
         try:
-            check_edges(self._core.plan, p, edges)
+            check_edges(self._engine.plan, p, edges)
             return self._start("reach", self._reached(p, edges))
         finally:
             self._busy = False
@@ -248,7 +248,7 @@ class SymmetricHashJoin(Operator):
         """
         self._enter()
         try:
-            return snapshot.write(self._core)
+            return snapshot.write(self._engine)
         finally:
             self._busy = False
 
@@ -288,10 +288,10 @@ class SymmetricHashJoin(Operator):
         """
         self._enter(between=False)
         try:
-            spec = self._core.plan.spec
+            spec = self._engine.plan.spec
             if spec.grouped:
                 what = "aggregates" if spec.aggregates else "several picked rows for each left row"
                 raise ProtocolError(f"output_bounds() describes joined rows, but this operator emits {what}")
-            return output_bounds(self._core, self._pending is not None)
+            return output_bounds(self._engine, self._pending is not None)
         finally:
             self._busy = False

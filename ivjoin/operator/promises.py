@@ -21,20 +21,20 @@ __all__ = ["check_edges", "promises_of", "requirements"]
 _MOST_WORDS = 64  # most texts of watermarks that an operator caches
 
 
-def promises_of(core: Engine, p: int, values: Mapping[Any, Any]) -> list[tuple[Node, int, bool]]:
+def promises_of(engine: Engine, p: int, values: Mapping[Any, Any]) -> list[tuple[Node, int, bool]]:
     """Return the watermarks of side p as (expression, ordinal, whether the expression falls)."""
     if not isinstance(values, Mapping) or not values:
         raise OptionError(f"advance takes {{expression: value}}; got {came(values)}")
-    side = core.plan.sides[p]
+    side = engine.plan.sides[p]
     promises = []
     for name, value in values.items():
         # Programs pass the same text with every batch or so.
-        known = core.watermarks.get((p, name)) if type(name) is str else None
+        known = engine.watermarks.get((p, name)) if type(name) is str else None
         if known is None:
-            node = side_expression(name, p, side.schema, core.plan.spec.timezone, "watermark")
+            node = side_expression(name, p, side.schema, engine.plan.spec.timezone, "watermark")
             known = node, any(n is node and o.descending and not o.follows for n, _, o in side.orders)
-            if type(name) is str and len(core.watermarks) < _MOST_WORDS:
-                core.watermarks[p, name] = known
+            if type(name) is str and len(engine.watermarks) < _MOST_WORDS:
+                engine.watermarks[p, name] = known
         node, descending = known
         ordinal = physical_ordinal(value, node.type, f"the watermark of {name}", up=not descending)
         promises.append((node, ordinal, descending))
@@ -56,9 +56,9 @@ def _is_edge(edge: Any) -> bool:
     return edge is None or (whole and I64_MIN <= int(edge) <= I64_MAX)
 
 
-def requirements(core: Engine, p: int) -> list[str]:
+def requirements(engine: Engine, p: int) -> list[str]:
     """Return what the orders and bounds of side p require of its next rows, as text such as ``ts >= 12``."""
-    frontier = core.frontiers[p]
+    frontier = engine.frontiers[p]
     out = []
     for t in frontier.trackers:
         if t.limit > I64_MIN:

@@ -1,5 +1,8 @@
 """The operator's state as bytes: a JSON header (plan, frontiers, counts), then each side's rows as Arrow IPC.
 
+A mask says which stored rows have matched. :func:`opened` refuses damaged snapshots and newer formats. It reads older
+ones, and :func:`read` takes defaults for fields that they lack.
+
 Keys and axis values are not written. The stored columns have everything that the condition reads, so both are computed
 again. A snapshot therefore does not depend on the index layout of an ivjoin version. A snapshot records which axes the
 index of a side uses, if these were chosen while the join ran.
@@ -40,22 +43,22 @@ MAGIC = b"IVJOINSN"
 VERSION = 1
 
 
-def write(core: Engine) -> bytes:
+def write(engine: Engine) -> bytes:
     """Return header and rows, with a checksum after the magic and the version."""
-    tables = [_rows(core, s) for s in (0, 1)]
+    tables = [_rows(engine, s) for s in (0, 1)]
     header = {
-        "plan": core.plan.spec.as_json,
-        "frontiers": [frontier_state(f) for f in core.frontiers],
+        "plan": engine.plan.spec.as_json,
+        "frontiers": [frontier_state(f) for f in engine.frontiers],
         # The same rows take a different number of bytes in the restored operator.
-        "metrics": core.counts().as_dict() | {"state_bytes": 0},
-        "careful": core.full_predicate,
-        "rekeyed": core.rekeyed,
-        "late_within": core.intake.late_within,
-        "keeps": list(core.keeps),
-        "led": [_led(core, s) for s in (0, 1)],
+        "metrics": engine.counts().as_dict() | {"state_bytes": 0},
+        "careful": engine.full_predicate,
+        "rekeyed": engine.rekeyed,
+        "late_within": engine.intake.late_within,
+        "keeps": list(engine.keeps),
+        "led": [_led(engine, s) for s in (0, 1)],
         "sizes": [len(t) for t in tables],
     }
-    if (sample := core.saved_sample()) is not None:
+    if (sample := engine.saved_sample()) is not None:
         header["sample"] = sample
     return sealed(MAGIC, VERSION, header, tables)
 
@@ -68,7 +71,7 @@ def sealed(magic: bytes, version: int, header: dict[str, Any], parts: list[bytes
 
 
 def read(blob: bytes, limit: Callable[[Engine], None] | None = None) -> Engine:
-    """Return the core that :func:`write` wrote. ``limit`` sets its limit before the rows are read."""
+    """Return the engine that :func:`write` wrote. ``limit`` sets its limit before the rows are read."""
     try:
         header, parts = opened(blob, MAGIC, VERSION)
         tables = [_whole(pa.ipc.open_stream(pa.py_buffer(part)).read_next_batch()) for part in parts]
@@ -76,41 +79,41 @@ def read(blob: bytes, limit: Callable[[Engine], None] | None = None) -> Engine:
         late_within = flag(header["late_within"], "late_within")
         rekeyed = flag(header.get("rekeyed", False), "rekeyed")
         careful = flag(header["careful"], "careful")
-        core = engine_of(_planned(header["plan"]), late_within=late_within, keeps=_keeps(header))
-        for p, (frontier, saved) in enumerate(zip(core.frontiers, header["frontiers"], strict=True)):
-            load_frontier(frontier, saved, p, core.plan.spec.schemas[p])
-            core.ended[p] = frontier.ended
+        engine = engine_of(_planned(header["plan"]), late_within=late_within, keeps=_keeps(header))
+        for p, (frontier, saved) in enumerate(zip(engine.frontiers, header["frontiers"], strict=True)):
+            load_frontier(frontier, saved, p, engine.plan.spec.schemas[p])
+            engine.ended[p] = frontier.ended
         if rekeyed:
-            core.rekey()
-        core.learn()  # axes that promises have added
+            engine.rekey()
+        engine.learn()  # axes that promises have added
         for s, led in zip((0, 1), header.get("led", (None, None)), strict=True):
             if led is not None:
-                core.lay_out(s, *(_axis(core, s, saved) for saved in led))
+                engine.lay_out(s, *(_axis(engine, s, saved) for saved in led))
         if limit is not None:
-            limit(core)
-        limits = core.limits
-        core.metrics = metrics  # after `limit`, and before rows are shed, which adds to them
+            limit(engine)
+        limits = engine.limits
+        engine.metrics = metrics  # after `limit`, and before rows are shed, which adds to them
         # The files belong to the operator that wrote the snapshot.
-        core.metrics.spilled_rows = core.metrics.spilled_bytes = 0
+        engine.metrics.spilled_rows = engine.metrics.spilled_bytes = 0
         if header.get("sample") is not None:
-            core.load_sample(header["sample"])
+            engine.load_sample(header["sample"])
         for s in (0, 1):
             arrays, matched = _split(tables[s])
-            stored = _types(core.saved_rows(s)[0])
+            stored = _types(engine.saved_rows(s)[0])
             if stored != _types(arrays):
                 raise damaged(f"its rows have the types {_types(arrays)}; expected {stored}")
             size = _PIECE if limits is None else limits.budget.least_rows
             for start in range(0, len(matched), size):
                 piece = slice(start, start + size)
                 rows, marks = [a[piece] for a in arrays], matched[piece]
-                careful |= _check_rows(core, s, rows, len(marks), careful) and not core.plan.spec.picks_one
-                core.adopt_rows(s, rows, marks)
+                careful |= _check_rows(engine, s, rows, len(marks), careful) and not engine.plan.spec.picks_one
+                engine.adopt_rows(s, rows, marks)
                 if limits is not None:
                     limits.stepped()
                     limits.stay_within()
-        core.full_predicate = careful or core.rekeyed
-        core.refresh_bounds()
-        core.look()
+        engine.full_predicate = careful or engine.rekeyed
+        engine.refresh_bounds()
+        engine.look()
     except MemoryLimitError as e:
         raise MemoryLimitError(e.reason, NOT_RESTORED) from e  # the caller has no batch
     except EvaluationError as e:
@@ -119,7 +122,7 @@ def read(blob: bytes, limit: Callable[[Engine], None] | None = None) -> Engine:
         raise
     except Exception as e:  # the checksum is right, so another program wrote it, and anything may be missing
         raise SnapshotError(f"the snapshot is damaged: {came(e)}") from e
-    return core
+    return engine
 
 
 def _whole(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -141,18 +144,18 @@ def _keeps(header: dict[str, Any]) -> tuple[bool, bool]:
     return flag(left, "keeps"), flag(right, "keeps")
 
 
-def _led(core: Engine, s: int) -> list[Any] | None:
+def _led(engine: Engine, s: int) -> list[Any] | None:
     """Return the axes along which a side's rows lie in sorted runs, as expressions: their places may change."""
-    led, axes = core.saved_layout(s), core.plan.sides[s].axes
+    led, axes = engine.saved_layout(s), engine.plan.sides[s].axes
     return None if led is None else [None if a is None else encode(axes[a]) for a in led]
 
 
-def _axis(core: Engine, s: int, saved: Any) -> int | None:
+def _axis(engine: Engine, s: int, saved: Any) -> int | None:
     """Return the place of an axis, or -1 if it does not exist. Older snapshots have the place itself."""
     if saved is None or isinstance(saved, int):
         return saved
     node = decode(saved)
-    found = None if node is None else core.plan.axis(s, node)
+    found = None if node is None else engine.plan.axis(s, node)
     return -1 if found is None else found
 
 
@@ -189,13 +192,13 @@ def opened(blob: Any, magic: bytes, newest: int) -> tuple[dict[str, Any], list[b
     return header, parts
 
 
-def _check_rows(core: Engine, s: int, arrays: Sequence[pa.Array], n: int, careful: bool) -> bool:
+def _check_rows(engine: Engine, s: int, arrays: Sequence[pa.Array], n: int, careful: bool) -> bool:
     """Refuse rows that a push would not have stored; return whether the whole condition must decide some pair.
 
     ``arrays`` are the stored columns of side s. With ``careful``, the whole condition decides each pair, so rows
     without a key or a place may be stored. Otherwise a probe does not look at keys, bands and filters again.
     """
-    plan, side = core.plan, core.plan.sides[s]
+    plan, side = engine.plan, engine.plan.sides[s]
     for column, array in zip(side.stored, arrays, strict=True):
         if array.null_count and not side.schema.field(column).nullable:
             raise damaged(f"column {side.schema.names[column]!r} is declared not nullable, and stored rows have nulls")
@@ -206,9 +209,9 @@ def _check_rows(core: Engine, s: int, arrays: Sequence[pa.Array], n: int, carefu
     return found.wild
 
 
-def _rows(core: Engine, s: int) -> bytes:
+def _rows(engine: Engine, s: int) -> bytes:
     try:
-        arrays, marked = core.saved_rows(s)
+        arrays, marked = engine.saved_rows(s)
     except MemoryLimitError:
         raise
     except (CapacityError, pa.ArrowInvalid) as e:

@@ -8,7 +8,7 @@ from ivjoin.errors import SchemaError
 from ivjoin.expr import build
 from ivjoin.expr.build.nested import common_nested
 from ivjoin.expr.types import UUID, from_arrow, nested_arrow, to_arrow
-from ivjoin.outer.emit import OutputField
+from ivjoin.outer.batches import OutputField
 from ivjoin.outer.jointype import JoinType
 
 __all__ = ["output_fields"]

@@ -15,7 +15,7 @@ from ivjoin.expr.ordinal import has_ordinal
 from ivjoin.expr.terms import BandTerm
 from ivjoin.frontier.order import Order
 from ivjoin.frontier.tracking import Frontier, OrderTracker
-from ivjoin.outer.emit import OutputField
+from ivjoin.outer.batches import OutputField
 from ivjoin.outer.jointype import JoinType
 from ivjoin.plan.derivations import Derived
 from ivjoin.plan.spec import JoinSpec

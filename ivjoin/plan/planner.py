@@ -17,7 +17,7 @@ from ivjoin.expr.nodes import Node, columns_of, sides_of, walk
 from ivjoin.expr.ordinal import has_ordinal, value_of
 from ivjoin.expr.terms import BandTerm, JoinKey
 from ivjoin.expr.types import from_arrow
-from ivjoin.outer.emit import OutputField
+from ivjoin.outer.batches import OutputField
 from ivjoin.outer.fields import output_fields
 from ivjoin.outer.jointype import join_type
 from ivjoin.plan.aggregates import check_previous, result_schema

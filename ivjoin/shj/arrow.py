@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ivjoin.shj.kernels.memory import address_of as address
 from ivjoin.shj.kernels.output import byte_kernels
+from ivjoin.shj.kernels.pointers import address_of as address
 from ivjoin.shj.registers import NAN_BITS, NAN_ORDINAL
 
 __all__ = [

@@ -19,7 +19,7 @@ def _record(*lines: str) -> np.dtype:
 
 
 OPERATOR = _record(
-    "phase n n_kept n_left n_dead n_pairs n_late cursor moved side",  # the push in progress
+    "phase n n_kept n_alone n_dead n_pairs n_late cursor moved side",  # the push in progress
     "row node steps n_chosen probe_end",  # the progress of its probe
     "late_rows peak_rows pushes largest",
     "live_keys n_ids n_free free table_size slots_size key_kind",
@@ -28,7 +28,7 @@ OPERATOR = _record(
     "table slots spans arena rest key_sizes",  # address
     "arena_room arena_top key_bytes",
     "room_rows room_pairs dead_size",
-    "values absent marks usable key_ids matched kept left dead every chosen kept_at chosen_at pair_rows pair_places",
+    "values absent marks usable key_ids matched kept alone dead every chosen kept_at chosen_at pair_rows pair_places",
     "state_at",  # address
     "batch_size within raises drops never full_predicate rekeyed prepared masked blocks n_fields out_which emitted",
     "loosens by_ring",  # whether rows may be in no list; whether matches are searched in the ring, not in lists
@@ -101,7 +101,7 @@ DECIDE, GATHER, STORE, BOUNDS, INDEX, RUNS, PIECE, HEAP, BEYOND, KEYS = (
 )
 
 # The phases of a push.
-BEGIN, PROBING, EMITTING, KEEPING, STORING, LEAVING, BOUNDING, PRUNING, RETIRING, NAMING, GROUPING = range(11)
+BEGIN, PROBING, EMITTING, KEEPING, STORING, ALONE, BOUNDING, PRUNING, EVICTED, NAMING, GROUPING = range(11)
 
 LINK = 2  # in place of a side: put all rows into lists
 TEXT_ALONE, ARRAYS = 1, 2  # columns of a side that the push does not store itself

@@ -20,7 +20,7 @@ from ivjoin.plan.spec import SIDES
 from ivjoin.stream.after.matched import matching_of
 from ivjoin.stream.join_stream import JoinStream
 from ivjoin.stream.options import DEFAULTS, JoinOptions
-from ivjoin.stream.prepared import RunOfTwo
+from ivjoin.stream.run_of_two import RunOfTwo
 from ivjoin.stream.sharing import condition_of, separated, shared_stream
 from ivjoin.stream.sources.columns import Chosen, chosen, places_of
 from ivjoin.stream.sources.hints import index_hints

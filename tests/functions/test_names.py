@@ -33,7 +33,7 @@ WORDS = {
     "operator/lookup/best.py": {"greatest"},
     "operator/lookup/picks/trim.py": {"least"},
     "operator/memory/lost_matches.py": {"if"},
-    "operator/state.py": {"in"},  # an array
+    "operator/match/kernel/state.py": {"in"},  # an array
     "plan/picking/best.py": {"greatest", "least"},
     "plan/spec.py": {"greatest", "least"},
     "routing/grids/hypercube.py": {"hash"},

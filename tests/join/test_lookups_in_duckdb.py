@@ -14,7 +14,7 @@ ENGINES = {"files": "LookupParts", "sorted files": "LookupParts", "mixed": "Symm
 
 
 def engine_of(kind: str, given: str) -> str:
-    streams = "SymmetricHashJoin" if kind == "previous" or given == "falling" else "SlicedJoin"
+    streams = "SymmetricHashJoin" if kind == "previous" or given == "falling" else "SlicedStream"
     return TABLES[kind] if given == "tables" else ENGINES.get(given, streams)
 
 

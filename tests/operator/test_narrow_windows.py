@@ -61,8 +61,8 @@ def joined(
         turn += 1
         take(op.push(("left", "right")[side], batch(rows[side][done[side] : done[side] + size])))
         done[side] = min(done[side] + size, len(rows[side]))
-        swept = max(swept, *(op._core.state.side(s, "swept") for s in (0, 1)))
-        keys = op._core.keys
+        swept = max(swept, *(op._engine.state.side(s, "swept") for s in (0, 1)))
+        keys = op._engine.keys
         listed = keys.slots[: keys.n_ids]
         # of keys with rows in lists, by which it is decided whether to pass through in order
         assert keys.live == np.count_nonzero((listed[:, 0] >= 0) | (listed[:, 3] >= 0))
@@ -110,7 +110,7 @@ def test_a_store_in_order_is_swept_again_once_late_rows_have_left() -> None:
             for out in op.push(side, batch(given[i : i + 20])):
                 got.update(zip(out["v"].to_pylist(), out["v_right"].to_pylist(), strict=True))
             if side == "right":
-                since.append(op._core.state.side(1, "since") - op._core.state.side(1, "lo"))
+                since.append(op._engine.state.side(1, "since") - op._engine.state.side(1, "lo"))
     assert got == wanted(rows, late, "inner", "l.t - r.t BETWEEN 0 AND 1")
     assert since[5] > 0  # the late row's batch is in no order
     assert {max(s, 0) for s in since[7:]} == {0}
@@ -150,7 +150,7 @@ def pushed(op: SymmetricHashJoin, side: str, rows: list[Row]) -> Counter[Any]:
 
 
 def in_no_list(op: SymmetricHashJoin) -> bool:
-    return any(op._core.state.side(s, "loose") for s in (0, 1))
+    return any(op._engine.state.side(s, "loose") for s in (0, 1))
 
 
 @pytest.mark.parametrize("distinct", [2, 9, 100_000])

@@ -15,7 +15,7 @@ from ivjoin.expr.ordinal import ordinals
 from ivjoin.expr.types import FLOAT64
 from ivjoin.shj.arrow import with_number
 from ivjoin.shj.kernels.compiling import I8, IN1, IO1, VOID, compiled
-from ivjoin.shj.kernels.memory import address_of, line_of
+from ivjoin.shj.kernels.pointers import address_of, line_of
 from ivjoin.shj.kernels.push.sum_kernels import read_least
 from ivjoin.shj.registers import NAN_ORDINAL
 from ivjoin.shj.store.rows.ring_room import row_bytes
@@ -179,5 +179,5 @@ def test_only_the_column_of_a_band_of_doubles_is_stored() -> None:
     side = op.plan.sides[1]
     assert [str(n) for n in side.axes] == ["r.x", "r.x - 5.0D", "r.x + 5.0D"]
     assert side.sums == [(0, -5.0), (0, 5.0)]
-    assert row_bytes(op._core.stores[1]) == 32
+    assert row_bytes(op._engine.stores[1]) == 32
     assert op.plan.sides[0].sums == []

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from ivjoin import LateRowError, MemoryLimitError, Order, ProtocolError, SpillError, SymmetricHashJoin
-from ivjoin.operator.match.core import Core
+from ivjoin.operator.match.pair_state import PairState
 from ivjoin.operator.match.step_join import StepJoin
 from ivjoin.shj.kernels.compiling import COMPILES
 from ivjoin.shj.kernels.keys import key_kernels
@@ -88,11 +88,11 @@ def test_a_null_that_has_left_is_forgotten() -> None:
             arrays = [pa.array([1, 2]), pa.array([i, i]), *values]
             for out in op.push(side, pa.record_batch(arrays, schema=schema)):
                 assert out.num_rows
-        had_nulls.append([bool(op._core.state.side(s, "has_nulls")) for s in (0, 1)])
+        had_nulls.append([bool(op._engine.state.side(s, "has_nulls")) for s in (0, 1)])
     assert had_nulls[2] == [False, False]
     assert had_nulls[3] == had_nulls[8] == [True, True]
     assert had_nulls[-1] == [False, False]
-    held = [c.valid.ring is None for s in op._core.stores for c in s.columns if c.valid is not None]
+    held = [c.valid.ring is None for s in op._engine.stores for c in s.columns if c.valid is not None]
     assert all(held)
 
 
@@ -109,7 +109,7 @@ def test_ring_is_hardly_larger_than_the_window() -> None:
                 list(op.push(side, batch(rng.integers(0, 10**9, n), x + step * np.arange(n))))
             x += n * step
 
-    store = op._core.stores[0]
+    store = op._engine.stores[0]
     for _ in range(18):
         go(2, 10)
         assert store.cap <= 1.0625 * (store.live + n) + 64
@@ -129,7 +129,7 @@ def test_keys_that_come_once_are_swept_without_python(monkeypatch: pytest.Monkey
         for side in ("left", "right"):
             keys = np.arange(128) + 256 * i + (128 if side == "left" else 0)
             list(op.push(side, batch(keys, np.arange(128) + 128 * i)))
-    assert op._core.keys.n_ids < 3000
+    assert op._engine.keys.n_ids < 3000
     assert len(rooms) < 20
     assert len(sweeps) < 5
 
@@ -176,7 +176,7 @@ def test_rows_of_a_wide_window_free_their_memory() -> None:
 
 
 def test_a_known_watermark_leaves_the_tables_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = counted(monkeypatch, Core, "tabulate")
+    made = counted(monkeypatch, PairState, "tabulate")
     op = SymmetricHashJoin(SCHEMA, SCHEMA, on="k", condition="l.x BETWEEN r.x - 5 AND r.x + 5")
     before = len(made)
     for x in range(0, 100, 10):
@@ -194,7 +194,7 @@ def test_a_known_watermark_leaves_the_tables_as_they_are(monkeypatch: pytest.Mon
 def test_a_sweep_that_ends_half_way_stops_the_operator(monkeypatch: pytest.MonkeyPatch) -> None:
     n = 8 * key_kernels.SOME_KEYS
     op = band(5, 5)
-    keys = op._core.keys  # type: ignore[attr-defined]
+    keys = op._engine.keys  # type: ignore[attr-defined]
     list(op.push("left", batch(range(n), [0] * n)))
     list(op.push("left", batch(range(10), [200] * 10)))  # keys that stay have the first ids
     list(op.advance("right", {"x": 100}))
@@ -222,7 +222,7 @@ def test_waiting_unordered_rows_free_their_memory() -> None:
             x += size
             for side in ("left", "right"):
                 list(op.push(side, batch(rows % 97, np.maximum(rows - rng.integers(0, disorder, size), 0))))
-        held.append(sum(heap.nbytes for s in op._core.stores for _, heap in s.schedules.heaps()))
+        held.append(sum(heap.nbytes for s in op._engine.stores for _, heap in s.schedules.heaps()))
     assert held[0] > 60_000 and held[1] < 0.4 * held[0]
 
 
@@ -236,13 +236,13 @@ def test_keys_that_crowd_in_the_table_are_stirred(apart: int, stirs: bool, null_
     condition = f"l.k {'<=>' if null_safe else '='} r.k AND l.x BETWEEN r.x - 1 AND r.x + 1"
     op = SymmetricHashJoin(SCHEMA, SCHEMA, condition=condition, left_order="x", right_order="x")
     if null_safe:  # of its two words is made another one, which does not crowd
-        op._core.state.set(stirred=int(stirs))  # type: ignore[attr-defined]
+        op._engine.state.set(stirred=int(stirs))  # type: ignore[attr-defined]
     out = []
     for at in range(3):
         for side, x in (("left", 10 * at), ("right", 10 * at + 1)):
             out += op.push(side, batch(keys, np.full(n, x)))
         # All keys are there at the first right push; later ones find them where they lie now.
-        assert bool(op._core.state.get("stirred")) == stirs  # type: ignore[attr-defined]
+        assert bool(op._engine.state.get("stirred")) == stirs  # type: ignore[attr-defined]
     out += op.push("left", batch(keys - 1, np.full(n, 100)))
     pairs = pa.Table.from_batches(out)
     left, right = (pairs[name].to_pylist() for name in ("k", "k_right"))
@@ -255,13 +255,13 @@ def test_keys_are_read_where_they_are_after_rows_of_the_other_side_have_been_dro
     made = SymmetricHashJoin(
         left, right, condition="l.a = r.b AND abs(l.x - r.x) <= 10", left_order="x", right_order="x"
     )
-    step = StepJoin.from_plan(made._core.plan)
+    step = StepJoin.from_plan(made._engine.plan)
     few = pa.record_batch([pa.array([7, 8]), pa.array([5, 5])], schema=right)
     many = pa.record_batch([pa.array(range(1000, 4000)), pa.array([5] * 3000)], schema=left)
     assert not [*step.push("right", few), *step.push("left", many)]
-    slots = len(step._core.keys.slots)
-    assert step.let_go("left", {step._core.plan.sides[0].axes[0]: (100, 200)}) == 3000
-    assert len(step._core.keys.slots) < slots // 8
+    slots = len(step._engine.keys.slots)
+    assert step.let_go("left", {step._engine.plan.sides[0].axes[0]: (100, 200)}) == 3000
+    assert len(step._engine.keys.slots) < slots // 8
     other = [np.zeros((n, 8), dtype=np.int32) for n in range(1, slots, 2)]  # where the slots were
     out = [*step.push("left", pa.record_batch([pa.array([7]), pa.array([5])], schema=left))]
     assert [row for b in out for row in b.to_pylist()] == [{"a": 7, "x": 5, "b": 7, "x_right": 5}], len(other)

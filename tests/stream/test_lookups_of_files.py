@@ -11,7 +11,7 @@ import pytest
 
 import ivjoin
 from ivjoin.stream.sort import sorting
-from ivjoin.stream.threads import slices
+from ivjoin.stream.threads import sliced_stream
 
 
 def carried(
@@ -19,13 +19,13 @@ def carried(
 ) -> tuple[list[int | None], bool]:
     """Which right row each left row gets in slices of one row, and whether one operator joined the last ones."""
     for name, value in {"_SLICE_ROWS": 1, "_CARRIED": 1, "_MOST_LOOKUP_ROWS": most}.items():
-        monkeypatch.setattr(slices, name, value)
+        monkeypatch.setattr(sliced_stream, name, value)
     rows = pa.table({"t": left, "k": [0] * len(left)}), pa.table({"t": right, "k": [0] * len(right), "x": right})
     inputs = [pa.RecordBatchReader.from_batches(t.schema, t.to_batches(1)) for t in rows]
     stream = ivjoin.asof_join(*inputs, on="t", by="k", threads=2, **options)
     out = stream.read_all()
     operator = stream._run.operator
-    assert isinstance(operator, slices.SlicedJoin)
+    assert isinstance(operator, sliced_stream.SlicedStream)
     assert out["t"].to_pylist() == left
     return out["x"].to_pylist(), operator._alone is not None
 
@@ -72,5 +72,5 @@ def test_equal_rows_are_aggregated_in_the_order_of_arrival() -> None:
         *inputs, condition="r.u <= l.t AND l.t < r.e", aggregate={"all": "array_agg(r.x)"}, left_order="t",
         right_order=ivjoin.Order("u", slack=2), threads=2,
     )  # fmt: skip
-    assert isinstance(out._run.operator, slices.SlicedJoin)
+    assert isinstance(out._run.operator, sliced_stream.SlicedStream)
     assert out.read_all()["all"].to_pylist() == [["b", "d", "a", "c", "e"]] * 2

@@ -13,10 +13,10 @@ import pytest
 
 import ivjoin
 from ivjoin.files.datasets import open_files
-from ivjoin.stream import prepared
+from ivjoin.stream import run_of_two
 from ivjoin.stream.sort import sorting
 from ivjoin.stream.sources import inputs
-from ivjoin.stream.threads import slices
+from ivjoin.stream.threads import sliced_stream
 
 NAN = float("nan")
 
@@ -48,14 +48,14 @@ CONDITIONS = {
 @pytest.mark.parametrize("kind", CONDITIONS)
 def test_random_files(kind: str, descending: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sorting, "SMALL", -1)
-    monkeypatch.setattr(prepared, "_SWEEP_ROWS", 3)
-    monkeypatch.setattr(prepared, "_PARALLEL_ROWS", 3)
-    monkeypatch.setattr(slices, "_SLICE_ROWS", 10)
+    monkeypatch.setattr(run_of_two, "_SWEEP_ROWS", 3)
+    monkeypatch.setattr(run_of_two, "_PARALLEL_ROWS", 3)
+    monkeypatch.setattr(sliced_stream, "_SLICE_ROWS", 10)
     rng = np.random.default_rng(5)
     by_groups = 0
     for round_ in range(24):
         how = oracle.HOWS[round_ % 8]
-        monkeypatch.setattr(prepared, "_LEAST_IN_SLICES", 0 if round_ % 3 else 1 << 20)
+        monkeypatch.setattr(run_of_two, "_LEAST_IN_SLICES", 0 if round_ % 3 else 1 << 20)
         tables = [nearly_sorted(rng, int(rng.integers(1, 90)), kind, descending) for _ in range(2)]
         places = [tmp_path / f"{side}.parquet" for side in "lr"]
         for place, t in zip(places, tables, strict=True):

@@ -17,7 +17,7 @@ from ivjoin.errors import FileError
 from ivjoin.files.datasets import Files
 from ivjoin.stream.sources.inputs import open_input
 from ivjoin.stream.sources.row_groups import batches_of, tables_of
-from ivjoin.stream.threads import slices
+from ivjoin.stream.threads import sliced_stream
 
 BAND = "l.t BETWEEN r.t - 2 AND r.t + 2"
 THREAD = "ivjoin slice"
@@ -40,7 +40,7 @@ def _written(folder: Path, rows: int = 30_000, group: int = 1_500) -> tuple[list
 def test_the_rows_and_their_order_do_not_depend_on_the_threads(
     how: Any, order: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(slices, "_SLICE_ROWS", 4096)
+    monkeypatch.setattr(sliced_stream, "_SLICE_ROWS", 4096)
     paths, tables = _written(tmp_path)
     question: dict[str, Any] = {"on": "k", "condition": BAND, "how": how, "left_order": order, "right_order": order}
     want = ivjoin.band_join(*tables, **question).read_all()

@@ -16,7 +16,7 @@ import pytest
 from ivjoin import EvaluationError, ProtocolError, band_join
 from ivjoin.stream import workers
 from ivjoin.stream.tables import table_join
-from ivjoin.stream.threads import slices
+from ivjoin.stream.threads import sliced_stream
 from ivjoin.stream.workers import joined
 
 THREADS = [1, 2, 3, 16]
@@ -128,7 +128,7 @@ def test_a_forked_process_has_no_threads_and_is_refused(
     threads: int, given: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(table_join, "_OWN_ROWS", 2000)
-    monkeypatch.setattr(slices, "_SLICE_ROWS", 4000)
+    monkeypatch.setattr(sliced_stream, "_SLICE_ROWS", 4000)
     x = np.arange(40_000)
     table = pa.table({"k": x % 10, "x": x})
     inputs = [table if given == "tables" else table.to_reader(max_chunksize=1000) for _ in range(2)]

@@ -12,7 +12,7 @@ from ivjoin.errors import MemoryLimitError, UnsupportedError
 from ivjoin.metrics import MultiJoinMetrics
 from ivjoin.operator.match.step_join import StepJoin
 from ivjoin.operator.memory.budget import Budget, WhenFull, budget_of
-from ivjoin.operator.memory.limits import fixed_bytes
+from ivjoin.operator.memory.pair_limits import fixed_bytes
 
 __all__ = ["SharedLimit", "allowed", "part_of", "refused", "stopped"]
 

@@ -24,7 +24,7 @@ from ivjoin.plan.spec import SIDES
 __all__ = ["output_bounds", "stored_span"]
 
 
-def output_bounds(core: Engine, taking: bool) -> dict[str, tuple[Any, Any]]:
+def output_bounds(engine: Engine, taking: bool) -> dict[str, tuple[Any, Any]]:
     """Return closed bounds of each output column over all later rows: {column: (inf, sup)}, None for no bound.
 
     ``taking`` states that the output of a call is still being taken. The result is empty if no row can follow. Bounds
@@ -32,26 +32,26 @@ def output_bounds(core: Engine, taking: bool) -> dict[str, tuple[Any, Any]]:
     """
     from ivjoin.propagation import Bounds, Dom, Outcome, contract_nodes
 
-    plan, how = core.plan, core.how
-    for frontier in core.frontiers:
+    plan, how = engine.plan, engine.how
+    for frontier in engine.frontiers:
         frontier.refresh()
     wanted: list[dict[int, Node]] = [{}, {}]
     for f in plan.fields:
         for s, index in ((0, f.left), (1, f.right)):
             if index is not None:
-                wanted[s][index] = core.column(s, index)
+                wanted[s][index] = engine.column(s, index)
     hulls: list[dict[Node, Dom]] = []
     comes = []  # whether a later output row can have a row of the side
     for s in (0, 1):
         known = [c for c in wanted[s].values() if has_ordinal(c.type)]
-        known += [n for n in core.frontiers[s].intervals if n not in known]
+        known += [n for n in engine.frontiers[s].intervals if n not in known]
         if plan.condition is not None:
             known += [c for c in columns_of(plan.condition) if c.params[0] == SIDES[s] and c not in known]
-        hulls.append({n: _hull(core, taking, s, n) for n in known if has_ordinal(n.type)})
-        comes.append(not core.ended[s] or any(n for _, n in core.rows_at_hand(s, taking)))
+        hulls.append({n: _hull(engine, taking, s, n) for n in known if has_ordinal(n.type)})
+        comes.append(not engine.ended[s] or any(n for _, n in engine.rows_at_hand(s, taking)))
     parts: list[dict[Node, Dom]] = []
     # A pair has a future row, or belongs to the output that is still being taken.
-    fresh = not core.ended[0] or not core.ended[1] or taking
+    fresh = not engine.ended[0] or not engine.ended[1] or taking
     if fresh and comes[0] and comes[1] and not plan.never and how.anti is None:
         both = hulls[0] | hulls[1]
         columns = [n for side in wanted for n in side.values() if n in both]
@@ -84,15 +84,15 @@ def _shown(found: list[Any], bounds: Any, dom: Any) -> tuple[Any, Any]:
     return b.inf, None if any(d.may_nan for d in found) else b.sup
 
 
-def _hull(core: Engine, taking: bool, s: int, node: Node) -> Any:
+def _hull(engine: Engine, taking: bool, s: int, node: Node) -> Any:
     """Return a domain with every value of an expression in stored and future rows of side s."""
     from ivjoin.propagation import Dom
 
-    t, layout = node.type, core.layouts[s]
+    t, layout = node.type, engine.layouts[s]
     spans = []
-    frontier = core.frontiers[s]
-    if not core.ended[s]:
-        if core.plan.spec.on_late == "join":
+    frontier = engine.frontiers[s]
+    if not engine.ended[s]:
+        if engine.plan.spec.on_late == "join":
             # A late row may have any value.
             frontier = Frontier([], {}, frontier.never_null)
         if node not in frontier.intervals:
@@ -104,11 +104,11 @@ def _hull(core: Engine, taking: bool, s: int, node: Node) -> Any:
         elif future.may_nan:
             spans.append((NAN_ORDINAL, NAN_ORDINAL))
     if any(layout.places[layout.index[c.params[1]]] < 0 for c in columns_of(node)):  # not stored
-        if any(n for _, n in core.rows_at_hand(s, taking)):
+        if any(n for _, n in engine.rows_at_hand(s, taking)):
             return Dom.top(t)
         here = None
     else:
-        here = stored_span(core, s, node, taking)
+        here = stored_span(engine, s, node, taking)
     if here is not None:
         spans.append(here)
     if not spans:
@@ -122,11 +122,11 @@ def _hull(core: Engine, taking: bool, s: int, node: Node) -> Any:
     return Dom.of(t, value_of(low, t), value_of(high, t), nan=nan)
 
 
-def outside(core: Engine, s: int, spans: Mapping[Node, tuple[int, int]]) -> np.ndarray:
+def outside(engine: Engine, s: int, spans: Mapping[Node, tuple[int, int]]) -> np.ndarray:
     """Return which live rows of side s have a value outside closed intervals of ordinals : bool[n]."""
-    names = core.layouts[s].index
+    names = engine.layouts[s].index
     out = [np.zeros(0, dtype=bool)]
-    for column, n in core.rows_at_hand(s, False):
+    for column, n in engine.rows_at_hand(s, False):
         gone = np.zeros(n, dtype=bool)
         vectors = evaluate(list(spans), lambda _, name, column=column: column(names[name]), n)  # type: ignore[misc]
         for (node, (low, high)), v in zip(spans.items(), vectors, strict=True):
@@ -137,10 +137,10 @@ def outside(core: Engine, s: int, spans: Mapping[Node, tuple[int, int]]) -> np.n
     return np.concatenate(out)
 
 
-def stored_span(core: Engine, s: int, node: Node, taking: bool = False) -> tuple[int, int] | None:
+def stored_span(engine: Engine, s: int, node: Node, taking: bool = False) -> tuple[int, int] | None:
     """Return the least and greatest ordinal of an expression over the stored rows of side s; None if all are null."""
-    least, most, names = [], [], core.layouts[s].index
-    for column, n in core.rows_at_hand(s, taking):
+    least, most, names = [], [], engine.layouts[s].index
+    for column, n in engine.rows_at_hand(s, taking):
         if not n:
             continue
         v = evaluate([node], lambda _, name, column=column: column(names[name]), n)[0]  # type: ignore[misc]

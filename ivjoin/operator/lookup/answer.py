@@ -19,7 +19,7 @@ from ivjoin.operator.lookup.rows import Rows
 from ivjoin.operator.lookup.run import Pairs, Run, Term
 from ivjoin.operator.lookup.search import comes_in_order
 from ivjoin.operator.match.output import in_parts
-from ivjoin.outer.emit import pieces_of
+from ivjoin.outer.batches import pieces_of
 from ivjoin.outer.jointype import JoinType
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.layout import RowLayout
@@ -50,16 +50,16 @@ class LookupPlan(Protocol):
 class Answers:
     """Aggregates the stored right rows that match left rows."""
 
-    def __init__(self, core: LookupPlan) -> None:
-        self._core = core
-        plan = core.plan
+    def __init__(self, engine: LookupPlan) -> None:
+        self._engine = engine
+        plan = engine.plan
         self._schema = plan.schema
         self._measures = measures(plan.spec.aggregates, plan.sides[1].schema)
-        self._places = core.layouts[0].places
+        self._places = engine.layouts[0].places
         self._lists = any(a.function == "array_agg" for a in plan.spec.aggregates)
         self._previous = plan.spec.include_previous
-        self._all = core.how.keep[0]
-        self._in_order = comes_in_order(plan, core.order, core.axis)
+        self._all = engine.how.keep[0]
+        self._in_order = comes_in_order(plan, engine.order, engine.axis)
         self._most = min(plan.spec.batch_size, _MOST_ROWS)  # rows of an output batch
 
     def limit_output(self, rows: int) -> None:
@@ -67,7 +67,7 @@ class Answers:
 
     def without(self, batch: pa.RecordBatch, s: int = 0) -> Iterator[pa.RecordBatch]:
         """Yield output for rows of side s that match nothing; only left rows have any."""
-        for piece in pieces_of(batch, self._core.plan.spec.batch_size):
+        for piece in pieces_of(batch, self._engine.plan.spec.batch_size):
             n = piece.num_rows
             columns = [from_plain(a, t) for a, t in zip(piece.columns, self._schema.types, strict=False)]
             yield pa.RecordBatch.from_arrays([*columns, *nothing(self._measures, n)], schema=self._schema)
@@ -98,15 +98,15 @@ class Answers:
 
     def _parts(self, rows: Rows, runs: list[Run]) -> Iterator[slice]:
         """Yield parts of rows whose lists can be made at once."""
-        sizes = sum((run.find(rows, self._core.terms).ranges.sizes for run in runs), np.zeros(len(rows), np.int64))
+        sizes = sum((run.find(rows, self._engine.terms).ranges.sizes for run in runs), np.zeros(len(rows), np.int64))
         yield from parts_within(sizes, MOST_PAIRS)
 
     def _pairs(self, run: Run, rows: Rows, most: int) -> tuple[Pairs, int]:
         """Return pairs of a run, and for how many left rows."""
-        return run.pairs(rows, run.find(rows, self._core.terms), most)
+        return run.pairs(rows, run.find(rows, self._engine.terms), most)
 
     def _asks(self, runs: list[Run]) -> bool:
-        return bool(self._core.decides()) or any(run.asks(self._core.terms) for run in runs)
+        return bool(self._engine.decides()) or any(run.asks(self._engine.terms) for run in runs)
 
     def _answers(self, rows: Rows, runs: list[Run], pairs: list[Pairs] | None) -> Iterator[pa.RecordBatch]:
         def built(cut: slice) -> pa.RecordBatch:
@@ -132,14 +132,14 @@ class Answers:
         n = len(rows)
         partners = np.zeros(n, dtype=np.int64)
         parts: list[Partial] | None = None
-        nodes = self._core.decides()
-        before = previous_rows(runs, rows, self._core.terms, self._core.axis) if self._previous else None
+        nodes = self._engine.decides()
+        before = previous_rows(runs, rows, self._engine.terms, self._engine.axis) if self._previous else None
         for i, run in enumerate(runs):
             whole = self._source(run.rows, run.kept)
             if pairs is None:
-                found = [(whole, run.find(rows, self._core.terms).ranges)]
+                found = [(whole, run.find(rows, self._engine.terms).ranges)]
             else:
-                here, there = true_pairs(nodes, self._core.layouts, rows, run.rows, *pairs[i])
+                here, there = true_pairs(nodes, self._engine.layouts, rows, run.rows, *pairs[i])
                 ends = np.cumsum(np.bincount(here, minlength=n))
                 found = [(self._source(run.rows.take(there), {}), Ranges(np.append(0, ends[:-1]), ends))]
             if before is not None:
@@ -158,7 +158,7 @@ class Answers:
         return partners, [m.finish(p) for m, p in zip(self._measures, parts, strict=True)]
 
     def _source(self, rows: Rows, kept: dict[Any, Any]) -> RightValues:
-        return RightValues(rows, self._core.layouts[1], kept, self._core.order, self._in_order)
+        return RightValues(rows, self._engine.layouts[1], kept, self._engine.order, self._in_order)
 
     def _left(self, rows: Rows) -> list[pa.Array]:
         columns = [rows.column(i) for i in self._places]

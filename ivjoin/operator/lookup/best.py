@@ -20,7 +20,7 @@ from ivjoin.operator.lookup.run import Pairs, Run
 from ivjoin.operator.lookup.tables.ordered import rises
 from ivjoin.operator.lookup.taken import TakenRows
 from ivjoin.operator.match.output import in_parts
-from ivjoin.outer.emit import BatchRows, Emitter
+from ivjoin.outer.batches import BatchBuilder, BatchRows
 from ivjoin.plan.layout import RowLayout
 from ivjoin.shj.arrow import bitmap, byte_width, taken
 from ivjoin.shj.sorting import order_by_key
@@ -34,24 +34,24 @@ _WAY_OUT = "; asof_join(direction='nearest') with how='left' or 'inner', without
 class BestAnswers(Answers):
     """Takes the best of the stored right rows that match left rows."""
 
-    def __init__(self, core: LookupPlan) -> None:
-        super().__init__(core)
-        plan = core.plan
+    def __init__(self, engine: LookupPlan) -> None:
+        super().__init__(engine)
+        plan = engine.plan
         assert plan.spec.pick is not None
         self._pick = plan.spec.pick
-        self._emitter = Emitter(plan.schema, plan.fields, plan.spec.batch_size, plan.spec.timezone)
-        self._trim = trim_of(plan, core.axis)
-        self.taken = TakenRows() if core.how.keep[1] else None
+        self._builder = BatchBuilder(plan.schema, plan.fields, plan.spec.batch_size, plan.spec.timezone)
+        self._trim = trim_of(plan, engine.axis)
+        self.taken = TakenRows() if engine.how.keep[1] else None
 
     def limit_output(self, rows: int) -> None:
-        self._emitter.batch_size = min(self._emitter.batch_size, rows)
+        self._builder.batch_size = min(self._builder.batch_size, rows)
 
     def _asks(self, runs: list[Run]) -> bool:
         return True
 
     def _pairs(self, run: Run, rows: Rows, most: int) -> tuple[Pairs, int]:
-        trim = self._trim if all(map(self._near, self._core.decides())) else None
-        return run.pairs(rows, run.find(rows, self._core.terms), most, trim)
+        trim = self._trim if all(map(self._near, self._engine.decides())) else None
+        return run.pairs(rows, run.find(rows, self._engine.terms), most, trim)
 
     def _near(self, node: Node) -> bool:
         """Return whether a conjunct is an upper bound of the distance that picks, so that the nearest rows decide."""
@@ -61,14 +61,14 @@ class BestAnswers(Answers):
         """Yield output for right rows that no later left row can match and that no left row has taken."""
         assert self.taken is not None
         at = np.flatnonzero(~self.taken.of(rows.seq))
-        for piece in self._emitter.slices(len(at)):
-            yield self._emitter.batch(None, StoredAt(rows, at[piece], self._core.layouts[1]))
+        for piece in self._builder.slices(len(at)):
+            yield self._builder.batch(None, StoredAt(rows, at[piece], self._engine.layouts[1]))
 
     def without(self, batch: pa.RecordBatch, s: int = 0) -> Iterator[pa.RecordBatch]:
         widths = [byte_width(t) for t in batch.schema.types]
-        for piece in self._emitter.slices(batch.num_rows):
+        for piece in self._builder.slices(batch.num_rows):
             rows = BatchRows(batch.slice(piece.start, piece.stop - piece.start), None, widths)
-            yield self._emitter.batch(rows if s == 0 else None, rows if s == 1 else None)
+            yield self._builder.batch(rows if s == 0 else None, rows if s == 1 else None)
 
     def of(self, rows: Rows, runs: list[Run]) -> Iterator[pa.RecordBatch]:
         for looked in self.look(rows, runs):
@@ -77,12 +77,12 @@ class BestAnswers(Answers):
     def look(self, rows: Rows, runs: list[Run]) -> Iterator[BestMatches]:
         """Yield rows in pieces, with their best matches."""
         for some, pairs in self.blocks(rows, runs):
-            found = Matches(self._core.layouts, some, runs, pairs or [], self._checks())
+            found = Matches(self._engine.layouts, some, runs, pairs or [], self._checks())
             yield BestMatches(some, found, self.chosen(found))
 
     def _checks(self) -> list[Node]:
         """Return what is still to be decided of the pairs of runs."""
-        return self._core.decides()
+        return self._engine.decides()
 
     def emitted(self, looked: BestMatches, done: np.ndarray | None = None) -> Iterator[pa.RecordBatch]:
         """Yield left rows with their best matches. ``done`` : bool[n], if given, marks the rows."""
@@ -93,19 +93,19 @@ class BestAnswers(Answers):
         if done is not None:
             counts, chosen = np.where(done, counts, 0), chosen[done[looked.here]]
         index, pairs = padded(counts, chosen, (True if done is None else done) if self._all else None)
-        left, right = self._core.layouts
+        left, right = self._engine.layouts
 
         def built(cut: slice) -> pa.RecordBatch:
             there = PairRows(looked.found, pairs[cut], right)
-            return self._emitter.batch(StoredAt(looked.rows, index[cut], left), there)
+            return self._builder.batch(StoredAt(looked.rows, index[cut], left), there)
 
-        for piece in self._emitter.slices(len(index)):
+        for piece in self._builder.slices(len(index)):
             yield from in_parts(built, piece.start, piece.stop)
 
     def chosen(self, found: Matches) -> np.ndarray:
         """Return the pairs that are taken, by left row and then by rank : int64[p]."""
         n = len(found.here)
-        if self._core.plan.spec.picks_one and bool((found.here[1:] > found.here[:-1]).all()):
+        if self._engine.plan.spec.picks_one and bool((found.here[1:] > found.here[:-1]).all()):
             return np.arange(n)
         keys = self._keys(found)
         if n and self._pick.k == 1 and not self._pick.ties:
@@ -179,7 +179,7 @@ class BestMatches:
 
 
 class StoredAt:
-    """Stored rows at places, as an Emitter reads them."""
+    """Stored rows at places, as an BatchBuilder reads them."""
 
     def __init__(self, rows: Rows, at: np.ndarray, layout: RowLayout) -> None:
         self._rows, self._at, self._layout = rows, at, layout
@@ -192,7 +192,7 @@ class StoredAt:
 
 
 class PairRows:
-    """The right rows of pairs, as an Emitter reads them; -1 is a row of nulls."""
+    """The right rows of pairs, as an BatchBuilder reads them; -1 is a row of nulls."""
 
     def __init__(self, found: Matches, at: np.ndarray, layout: RowLayout) -> None:
         self._found, self._at = found, at

@@ -8,8 +8,8 @@ from typing import TypeVar
 import pyarrow as pa
 
 from ivjoin.errors import CapacityError
-from ivjoin.operator.match.core import Core
-from ivjoin.outer.emit import BatchRows, Rows, StoredRows
+from ivjoin.operator.match.pair_state import PairState
+from ivjoin.outer.batches import BatchRows, Rows, StoredRows
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels.push import push_kernels
 
@@ -18,21 +18,21 @@ __all__ = ["gathered", "in_parts", "made"]
 T = TypeVar("T")  # a batch, or batches
 
 
-def made(core: Core) -> pa.RecordBatch:
+def made(engine: PairState) -> pa.RecordBatch:
     """Return the output batch that the kernels have just built."""
-    return pa.RecordBatch._import_from_c(core.state.out_struct, core.plan.schema)
+    return pa.RecordBatch._import_from_c(engine.state.out_struct, engine.plan.schema)
 
 
-def gathered(core: Core, p: int, batch: pa.RecordBatch | None) -> Iterator[pa.RecordBatch]:
+def gathered(engine: PairState, p: int, batch: pa.RecordBatch | None) -> Iterator[pa.RecordBatch]:
     """Yield output batches with columns that compiled code does not build."""
-    state = core.state
+    state = engine.state
     r = state.operator[0]
     which, cursor, phase = int(r["out_which"]), int(r["cursor"]), int(r["phase"])
     total, listed = {
-        at.EMITTING: (int(r["n_pairs"]), "pair_places"), at.LEAVING: (int(r["n_left"]), "left"),
-        at.RETIRING: (int(r["n_dead"]), "dead"),
+        at.EMITTING: (int(r["n_pairs"]), "pair_places"), at.ALONE: (int(r["n_alone"]), "alone"),
+        at.EVICTED: (int(r["n_dead"]), "dead"),
     }[phase]
-    store, size = core.stores[1 - p], core.emitter.batch_size
+    store, size = engine.stores[1 - p], engine.builder.batch_size
     # Copies: kernels may write to the scratch while the caller still uses earlier batches.
     places = state[listed][cursor:total].copy()
     rows = state["pair_rows"][cursor:total].copy() if which == push_kernels.PAIRS else None
@@ -43,16 +43,16 @@ def gathered(core: Core, p: int, batch: pa.RecordBatch | None) -> Iterator[pa.Re
     def built(cut: slice) -> pa.RecordBatch:
         if rows is not None:
             assert batch is not None
-            here: Rows = BatchRows(batch, rows[cut], core.widths[p])
-            there: Rows = StoredRows(store, core.places[1 - p], store.ids_at(places[cut]))
-            return core.emitter.batch(here, there) if p == 0 else core.emitter.batch(there, here)
-        if phase == at.LEAVING:
+            here: Rows = BatchRows(batch, rows[cut], engine.widths[p])
+            there: Rows = StoredRows(store, engine.places[1 - p], store.ids_at(places[cut]))
+            return engine.builder.batch(here, there) if p == 0 else engine.builder.batch(there, here)
+        if phase == at.ALONE:
             assert batch is not None
-            alone: Rows = BatchRows(batch, places[cut], core.widths[p])
+            alone: Rows = BatchRows(batch, places[cut], engine.widths[p])
         else:
-            alone = StoredRows(store, core.places[1 - p], store.ids_at(places[cut]))
+            alone = StoredRows(store, engine.places[1 - p], store.ids_at(places[cut]))
         is_left = which == push_kernels.LEFT_ROWS
-        return core.emitter.batch(alone, None) if is_left else core.emitter.batch(None, alone)
+        return engine.builder.batch(alone, None) if is_left else engine.builder.batch(None, alone)
 
     for start in range(0, total - cursor, size):
         yield from in_parts(built, start, min(start + size, total - cursor))

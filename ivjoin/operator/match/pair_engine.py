@@ -10,20 +10,20 @@ import pyarrow as pa
 
 from ivjoin.operator.engine import RowsAtHand
 from ivjoin.operator.match import steps
-from ivjoin.operator.match.core import Core
+from ivjoin.operator.match.pair_state import PairState
 from ivjoin.operator.memory.budget import Budget
-from ivjoin.operator.memory.limits import Limits
 from ivjoin.operator.memory.lost_matches import Recall
+from ivjoin.operator.memory.pair_limits import PairLimits
 
 __all__ = ["PairEngine"]
 
 _AT_ONCE = 1 << 16  # rows that are read together
 
 
-class PairEngine(Core):
+class PairEngine(PairState):
     """Emits each pair as soon as both rows are there. ``steps`` moves rows through its state."""
 
-    limits: Limits | None
+    limits: PairLimits | None
 
     def take(self, p: int, batch: pa.RecordBatch) -> pa.RecordBatch | Iterator[pa.RecordBatch] | None:
         limits = self.limits
@@ -48,7 +48,7 @@ class PairEngine(Core):
         return steps.end(self, sides)
 
     def limit(self, budget: Budget) -> None:
-        self.limits = Limits(self, budget)
+        self.limits = PairLimits(self, budget)
         self.stay_linked()
 
     def rows_at_once(self, p: int, batch: pa.RecordBatch) -> int:
@@ -76,7 +76,7 @@ class PairEngine(Core):
         for start in range(0, len(ids), _AT_ONCE):
             some = ids[start : start + _AT_ONCE]
             yield stored(some), len(some)
-        for taken, _ in () if self.frozen is None else self.frozen.pieces(s):
+        for taken, _ in () if self.in_files is None else self.in_files.pieces(s):
             yield (lambda i, taken=taken: None if places[i] < 0 else taken.column(places[i])), len(taken)  # type: ignore[misc]
         batch = None if self.batch is None else self.batch()
         if taking and batch is not None and self.state.get("side") == s:

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from ivjoin.operator.match.core import Core
+from ivjoin.operator.match.pair_state import PairState
 from ivjoin.operator.match.residual import holds, matching
 from ivjoin.plan.spec import SIDES
 from ivjoin.plan.sums import probes
@@ -22,23 +22,23 @@ __all__ = ["chosen", "decide", "look_beyond", "may_crowd", "next_piece", "probe_
 _MOST_STEPS = 50_000_000  # steps of a batch along one axis, after which another axis is considered
 
 
-def decide(core: Core, p: int, batch: pa.RecordBatch) -> None:
+def decide(engine: PairState, p: int, batch: pa.RecordBatch) -> None:
     """Reduce the candidate pairs to the matches, and mark the matched rows."""
-    state, how, store = core.state, core.how, core.stores[1 - p]
+    state, how, store = engine.state, engine.how, engine.stores[1 - p]
     count = state.get("n_pairs")
     rows, places = state["pair_rows"][:count], state["pair_places"][:count]
-    nodes = core.decides()
-    checked = not core.full_predicate and len(core.plan.checks[p]) > 0
-    rows, places = matching(nodes, partial(pair_columns, core, p, batch), rows, places, checked)
+    nodes = engine.decides()
+    checked = not engine.full_predicate and len(engine.plan.checks[p]) > 0
+    rows, places = matching(nodes, partial(pair_columns, engine, p, batch), rows, places, checked)
     matched = state["matched"]
     if how.single == p:
         matched[rows] = 1
         # One match is enough: continue with the next row.
-        if store.runs is not None and not core.full_predicate:
+        if store.runs is not None and not engine.full_predicate:
             cell = state["state"]
             if cell[0] < state.get("n") and matched[cell[0]]:
                 cell[:3] = cell[0] + 1, 0, -1
-        elif (at_row := state.get("row")) < state.get("n_chosen") and matched[chosen(core, at_row)]:
+        elif (at_row := state.get("row")) < state.get("n_chosen") and matched[chosen(engine, at_row)]:
             state.set(row=at_row + 1, node=-2)
         rows = places = rows[:0]
     elif how.single == 1 - p:
@@ -57,22 +57,22 @@ def decide(core: Core, p: int, batch: pa.RecordBatch) -> None:
         state.more_pairs()
 
 
-def look_beyond(core: Core, p: int, batch: pa.RecordBatch) -> None:
+def look_beyond(engine: PairState, p: int, batch: pa.RecordBatch) -> None:
     """Raise if the residual overflows for a pair that the bands alone would refuse."""
-    state, store = core.state, core.stores[1 - p]
+    state, store = engine.state, engine.stores[1 - p]
     n, room = state.get("n"), state.pairs
     rows, places, cell = np.empty(room, np.int64), np.empty(room, np.int64), np.zeros(4, np.int64)
     scratch = np.empty(n + 1, np.int64)
-    nodes = list(core.plan.separation.residual)
+    nodes = list(engine.plan.separation.residual)
     values = state["values"]
-    for table in core.plan.overflows[p]:
+    for table in engine.plan.overflows[p]:
         if not _can_meet(table.terms.tolist(), values[:, :n], store.extents):
             continue
         cell[:] = 0, -2, 0, 0
         while cell[0] < n:
             count = probe_kernels.probe(state.at, p, table.terms, table.n_primary, cell, rows, places, scratch)
             if count:
-                holds(nodes, pair_columns(core, p, batch, rows[:count], places[:count]), count)
+                holds(nodes, pair_columns(engine, p, batch, rows[:count], places[:count]), count)
 
 
 def _can_meet(terms: list[list[int]], values: np.ndarray, extents: np.ndarray) -> bool:
@@ -86,16 +86,16 @@ def _can_meet(terms: list[list[int]], values: np.ndarray, extents: np.ndarray) -
     return True
 
 
-def chosen(core: Core, c: int) -> int:
+def chosen(engine: PairState, c: int) -> int:
     """Return the row of the batch that is probed as the c-th."""
-    state = core.state
+    state = engine.state
     rows = state["every"] if state.get("chosen_at") == state.get("every") else state["chosen"]
     return int(rows.item(c)) & index_kernels.PROBE_ROW
 
 
-def pair_columns(core: Core, p: int, batch: pa.RecordBatch, rows: np.ndarray, places: np.ndarray
+def pair_columns(engine: PairState, p: int, batch: pa.RecordBatch, rows: np.ndarray, places: np.ndarray
 ) -> Callable[[str, str], pa.Array]:
-    store, where, index, widths = core.stores[1 - p], core.places[1 - p], core.index, core.widths[p]
+    store, where, index, widths = engine.stores[1 - p], engine.places[1 - p], engine.index, engine.widths[p]
 
     def column(side: str, name: str) -> pa.Array:
         s = SIDES.index(side)
@@ -105,11 +105,11 @@ def pair_columns(core: Core, p: int, batch: pa.RecordBatch, rows: np.ndarray, pl
     return column
 
 
-def probe_runs(core: Core, p: int, batch: pa.RecordBatch) -> None:
+def probe_runs(engine: PairState, p: int, batch: pa.RecordBatch) -> None:
     """Probe a chunk of the batch by the other store's sorted runs."""
-    state, store = core.state, core.stores[1 - p]
+    state, store = engine.state, engine.stores[1 - p]
     r = state.operator[0]
-    runs, (table, _) = store.runs, probes(core.plan, p)
+    runs, (table, _) = store.runs, probes(engine.plan, p)
     assert runs is not None
     led = table.led_by(runs.axis, runs.second)
     n, cell = int(r["n"]), state["state"]
@@ -125,26 +125,26 @@ def probe_runs(core: Core, p: int, batch: pa.RecordBatch) -> None:
     if not done and not int(r["n_chosen"]):
         raise AssertionError("a probe by sorted runs found pairs, but no row of the batch is to be probed")
     if count and state.side(p, "decide"):
-        decide(core, p, batch)
+        decide(engine, p, batch)
 
 
-def next_piece(core: Core, p: int) -> None:
+def next_piece(engine: PairState, p: int) -> None:
     """Continue after a piece of a large batch was probed, by a better index if the store should have one.
 
     If the whole condition decides each pair, bands do not find candidates; the probe continues row by row.
     """
-    state, store = core.state, core.stores[1 - p]
-    if store.crowded and not core.full_predicate:
+    state, store = engine.state, engine.stores[1 - p]
+    if store.crowded and not engine.full_predicate:
         n = state.get("n")
-        store.search_by(*most_selective(state["values"][:, :n], probes(core.plan, p)[0], store))
+        store.search_by(*most_selective(state["values"][:, :n], probes(engine.plan, p)[0], store))
         store.turn()
         store.point()
         if store.runs is not None:
-            state.set(steps=chosen(core, state.get("row")), row=0, node=-2)
+            state.set(steps=chosen(engine, state.get("row")), row=0, node=-2)
     state.set(probe_end=min(3 * state.get("probe_end"), 2**62))
 
 
-def may_crowd(core: Core, p: int, n: int) -> bool:
+def may_crowd(engine: PairState, p: int, n: int) -> bool:
     """Return whether a batch may walk so many stored rows along the first axis that another axis may be better."""
-    store, (bands, _) = core.stores[1 - p], probes(core.plan, p)
-    return n * store.live > _MOST_STEPS * max(1, core.keys.live) and bands.has_choice
+    store, (bands, _) = engine.stores[1 - p], probes(engine.plan, p)
+    return n * store.live > _MOST_STEPS * max(1, engine.keys.live) and bands.has_choice

@@ -12,7 +12,7 @@ from ivjoin.operator.explaining.output_bounds import outside, stored_span
 from ivjoin.operator.match.pair_engine import PairEngine
 from ivjoin.operator.match.room import make_batch_room, make_row_room
 from ivjoin.operator.memory.budget import Budget
-from ivjoin.operator.memory.limits import fixed_bytes
+from ivjoin.operator.memory.pair_limits import fixed_bytes
 from ivjoin.operator.operator import SymmetricHashJoin
 from ivjoin.operator.protocol import Output
 from ivjoin.plan.spec import JoinSpec
@@ -27,7 +27,7 @@ _LEAST_ROOM = 1024  # stores of fewer rows are not shrunk
 class StepJoin(SymmetricHashJoin):
     """An operator whose caller bounds the later rows of its sides, and reads what it stores."""
 
-    _core: PairEngine
+    _engine: PairEngine
     _takes = False  # the limit is set after it was made
 
     @classmethod
@@ -49,17 +49,17 @@ class StepJoin(SymmetricHashJoin):
             self._busy = False
 
     def _narrowed(self, p: int, spans: Mapping[Node, tuple[int, int]]) -> Iterator[pa.RecordBatch]:
-        known = [self._core.narrow(p, node, *span) for node, span in spans.items()]
+        known = [self._engine.narrow(p, node, *span) for node, span in spans.items()]
         if not all(known):
-            self._core.learn()
-        yield from self._core.settle(p)
+            self._engine.learn()
+        yield from self._engine.settle(p)
 
     def stored_spans(self, side: str, nodes: Sequence[Node]) -> dict[Node, tuple[int, int] | None]:
         """Return the least and greatest ordinal of expressions over the stored rows of a side; None if all are null."""
         p = self._side(side)
         self._enter()
         try:
-            return {node: stored_span(self._core, p, node) for node in nodes}
+            return {node: stored_span(self._engine, p, node) for node in nodes}
         finally:
             self._busy = False
 
@@ -68,16 +68,16 @@ class StepJoin(SymmetricHashJoin):
 
         The caller knows that such rows are in no later result. Rows without a value stay. Reads every stored row.
         """
-        p, core = self._side(side), self._core
+        p, engine = self._side(side), self._engine
         self._enter()
         try:
-            core.link()
-            store = core.stores[p]
-            gone = outside(core, p, spans)[: store.live]  # rows in files stay until their own bounds evict them
+            engine.link()
+            store = engine.stores[p]
+            gone = outside(engine, p, spans)[: store.live]  # rows in files stay until their own bounds evict them
             if gone.any():
                 drop(store, store.live_ids(), gone)
-                core.keys.sweep()
-                core.moved()
+                engine.keys.sweep()
+                engine.moved()
             return int(np.count_nonzero(gone))
         finally:
             self._busy = False
@@ -87,69 +87,69 @@ class StepJoin(SymmetricHashJoin):
 
         ``output``: the approximate bytes of an output batch.
         """
-        core = self._core
-        core.stay_linked()
-        core.account.limit, core.account.on_full = limit, on_full
-        core.account.share(held)
-        core.limit_output(max(_LEAST_OUTPUT, output // sum(fixed_bytes(s.schema) for s in core.plan.sides)))
+        engine = self._engine
+        engine.stay_linked()
+        engine.account.limit, engine.account.on_full = limit, on_full
+        engine.account.share(held)
+        engine.limit_output(max(_LEAST_OUTPUT, output // sum(fixed_bytes(s.schema) for s in engine.plan.sides)))
 
     def keep_within(self, budget: Budget) -> None:
         self._limit(budget)
 
     def reserve(self, side: str, batch: pa.RecordBatch) -> None:
         """Reserve memory for a batch, except for keys, which are not read yet; MemoryLimitError if it does not fit."""
-        core, p = self._core, self._side(side)
+        engine, p = self._engine, self._side(side)
         self._enter()
         try:
-            core.link()
-            if core.layouts[p].schema is None:
-                make_batch_room(core, p, batch)
+            engine.link()
+            if engine.layouts[p].schema is None:
+                make_batch_room(engine, p, batch)
             try:
-                make_row_room(core, p, batch.num_rows)
+                make_row_room(engine, p, batch.num_rows)
             finally:
-                core.moved()
+                engine.moved()
         finally:
             self._busy = False
 
     def give_back(self) -> None:
         """Free all memory that the stored rows do not need. Called when memory is full, because it moves the rows."""
-        core = self._core
+        engine = self._engine
         self._enter()
         try:
-            core.link()
-            for store in core.stores:
+            engine.link()
+            for store in engine.stores:
                 store.settle(True)
                 if store.cap > 4 * store.live + _LEAST_ROOM:
                     renumber(store, store.live_ids(), store.live + store.live // 2)
-            core.keys.sweep()
-            core.moved()
-            core.state.set(largest=0)
-            core.state.fit(max(store.live for store in core.stores))
+            engine.keys.sweep()
+            engine.moved()
+            engine.state.set(largest=0)
+            engine.state.fit(max(store.live for store in engine.stores))
         finally:
             self._busy = False
 
     def refused(self, error: BaseException) -> bool:
-        return self._core.is_refused(error)
+        return self._engine.is_refused(error)
 
     @property
     def question(self) -> tuple[JoinSpec, tuple[bool, bool]]:
-        return self._core.plan.spec, self._core.keeps
+        return self._engine.plan.spec, self._engine.keeps
 
     @property
     def rows(self) -> int:
-        return self._core.rows_held
+        return self._engine.rows_held
 
     @property
     def held(self) -> tuple[int, int]:
         """Return the number of stored rows, and the bytes of the state."""
-        return self.rows, self._core.bytes_held()
+        return self.rows, self._engine.bytes_held()
 
     def stored(self, side: str) -> int:
-        p, frozen = self._side(side), self._core.frozen
-        return int(self._core.state.sides[p]["live"]) + (0 if frozen is None else frozen.sides[p].live)
+        p, in_files = self._side(side), self._engine.in_files
+        return int(self._engine.state.sides[p]["live"]) + (0 if in_files is None else in_files.sides[p].live)
 
     @property
     def spilled(self) -> tuple[int, int]:
         """Return the number of rows with columns in files, and the bytes of these files."""
-        m = self._core.counts()
+        m = self._engine.counts()
         return m.spilled_rows, m.spilled_bytes

@@ -3,6 +3,15 @@
 ``push_kernels`` runs a push. It returns a request if a step needs Python: a condition that is decided pair by pair,
 payload of varying size, bounds by propagation, an index by sorted runs, or more memory. The steps and their order are
 the same for every plan.
+
+A push passes through these modules:
+
+1. ``operator``, ``protocol``, ``intake`` and ``base`` check the call and the schema.
+2. ``pair_engine`` applies the memory limit, and this module calls the kernel.
+3. ``push_kernels`` takes the rows in (``intake_kernels``, ``order_kernels``), finds their matches (``probe_kernels``,
+   ``sweep_kernels``, ``run_kernels``), emits them (``output_kernels``), stores the rows (``store_kernels``) and evicts
+   others (``expiry_kernels``).
+4. ``output`` imports the memory that the kernel wrote as a record batch.
 """
 
 from __future__ import annotations
@@ -15,7 +24,7 @@ import pyarrow as pa
 
 from ivjoin.errors import IvjoinError, MemoryLimitError
 from ivjoin.operator.match import output, pairs, room, values
-from ivjoin.operator.match.core import Core
+from ivjoin.operator.match.pair_state import PairState
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels.keys import packed_key_kernels, word_key_kernels
 from ivjoin.shj.kernels.push import push_kernels
@@ -28,165 +37,165 @@ _LEFT_ROWS = 8192
 _ASKS = at.DECIDE | at.GATHER | at.STORE | at.BOUNDS | at.INDEX | at.RUNS | at.PIECE | at.BEYOND
 
 
-def take(core: Core, p: int, batch: pa.RecordBatch) -> pa.RecordBatch | Iterator[pa.RecordBatch] | None:
+def take(engine: PairState, p: int, batch: pa.RecordBatch) -> pa.RecordBatch | Iterator[pa.RecordBatch] | None:
     """Pass a batch to the kernels; return the whole output as one batch, or the rest of the push as an iterator."""
-    if core.plan.spec.on_late == "raise":
-        return _taken(core, p, batch)
-    before = core.frontiers[p].mark()
-    out = _taken(core, p, batch)
-    if core.state.get("n_late"):
-        core.intake.count_late(p, batch, before)
+    if engine.plan.spec.on_late == "raise":
+        return _taken(engine, p, batch)
+    before = engine.frontiers[p].mark()
+    out = _taken(engine, p, batch)
+    if engine.state.get("n_late"):
+        engine.intake.count_late(p, batch, before)
     return out
 
 
-def _taken(core: Core, p: int, batch: pa.RecordBatch) -> pa.RecordBatch | Iterator[pa.RecordBatch] | None:
-    state = core.state
+def _taken(engine: PairState, p: int, batch: pa.RecordBatch) -> pa.RecordBatch | Iterator[pa.RecordBatch] | None:
+    state = engine.state
     n = batch.num_rows
-    core.batch = ref(batch)
+    engine.batch = ref(batch)
     before = None
-    if core.prepares[p]:
-        before = core.frontiers[p].mark()
+    if engine.prepares[p]:
+        before = engine.frontiers[p].mark()
     try:
         if n > state.room:
             state.row_room(n)
         if before is not None:
-            values.prepare(core, p, batch)
-            state = core.state
-        if core.account.limit is not None:
+            values.prepare(engine, p, batch)
+            state = engine.state
+        if engine.account.limit is not None:
             state.set(grows=0)
-            room.make_batch_room(core, p, batch)
-            core.put_out(p)
+            room.make_batch_room(engine, p, batch)
+            engine.put_out(p)
         if state.resting:
             state.wake()
     except BaseException:
-        put_back(core, p, before)
+        put_back(engine, p, before)
         raise
-    if n > PIECE and pairs.may_crowd(core, p, n):
+    if n > PIECE and pairs.may_crowd(engine, p, n):
         state.set(probe_end=PIECE)
     for _ in range(8):
         batch._export_to_c(state.in_struct)
-        asks = core.frozen is not None and core.frozen.asks(p)
+        asks = engine.in_files is not None and engine.in_files.asks(p)
         status = push_kernels.push_batch(state.at, p)
         while status & at.KEYS:
-            if _name_keys(core, p) and asks:
-                return _among_frozen(core, p, batch)
+            if _name_keys(engine, p) and asks:
+                return _among_spilled(engine, p, batch)
             status = push_kernels.push_batch(state.at, p)
         if status == 0:
             state.give_rows()
             return None
         if status == at.OUTPUT:
             state.rest()
-            return output.made(core)
+            return output.made(engine)
         if status & at.LATE:
-            put_back(core, p, before)
-            core.intake.refuse_late(p, batch)
+            put_back(engine, p, before)
+            engine.intake.refuse_late(p, batch)
         if not status & at.ROOM:
-            return go_on(core, p, batch, status)
+            return go_on(engine, p, batch, status)
         try:
-            room.make_room(core, p, batch, bool(status & at.HEAP))
+            room.make_room(engine, p, batch, bool(status & at.HEAP))
         except BaseException:
-            put_back(core, p, before)
+            put_back(engine, p, before)
             raise
     raise AssertionError(f"no capacity for {n} rows after it was reserved")
 
 
-def _name_keys(core: Core, p: int) -> bool:
+def _name_keys(engine: PairState, p: int) -> bool:
     """Find key ids for a batch that has arrived; return False if the push itself continues with it after a grow."""
-    state = core.state
-    if core.packs[p]:
-        name = word_key_kernels.name_words if core.keys.kind == at.INTS else packed_key_kernels.name_packed
+    state = engine.state
+    if engine.packs[p]:
+        name = word_key_kernels.name_words if engine.keys.kind == at.INTS else packed_key_kernels.name_packed
         while missing := name(state.at, p):
-            room.make_key_room(core, missing)
-    elif core.keys.kind == at.INT and (missing := state.get("n") - state.get("n_named")):
-        room.make_key_room(core, missing)
+            room.make_key_room(engine, missing)
+    elif engine.keys.kind == at.INT and (missing := state.get("n") - state.get("n_named")):
+        room.make_key_room(engine, missing)
         return False
     return True
 
 
-def _among_frozen(core: Core, p: int, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+def _among_spilled(engine: PairState, p: int, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """Continue a push that has arrived, if the other side has rows in files with their index."""
-    assert core.frozen is not None
-    yield from core.frozen.probe(p, batch)
-    yield from go_on(core, p, batch, push_kernels.push_batch(core.state.at, p))
-    yield from core.frozen.retire(1 - p)
+    assert engine.in_files is not None
+    yield from engine.in_files.probe(p, batch)
+    yield from go_on(engine, p, batch, push_kernels.push_batch(engine.state.at, p))
+    yield from engine.in_files.retire(1 - p)
 
 
-def put_back(core: Core, p: int, before: list[bytes] | None) -> None:
+def put_back(engine: PairState, p: int, before: list[bytes] | None) -> None:
     """Restore the state before a batch that is refused."""
     if before is not None:
-        core.frontiers[p].reset(before)
-    core.state.set(prepared=0, probe_end=0)
-    core.state.rest()
+        engine.frontiers[p].reset(before)
+    engine.state.set(prepared=0, probe_end=0)
+    engine.state.rest()
 
 
-def go_on(core: Core, p: int, batch: pa.RecordBatch | None, status: int) -> Iterator[pa.RecordBatch]:
+def go_on(engine: PairState, p: int, batch: pa.RecordBatch | None, status: int) -> Iterator[pa.RecordBatch]:
     """Continue a push. The reference to ``batch`` keeps the memory alive to which the registers point."""
-    state = core.state
+    state = engine.state
     if batch is None:
-        core.batch = None
+        engine.batch = None
     r = state.operator[0]
     while True:
         if status & at.OUTPUT:
-            yield output.made(core)
+            yield output.made(engine)
         if status & at.FULL:
             raise IvjoinError("no memory for an output batch; use a smaller batch_size")
         if not status & at.MORE:
             break
         if status & _ASKS:
             if status & at.GATHER:
-                yield from output.gathered(core, p, batch)
+                yield from output.gathered(engine, p, batch)
             elif status & at.BOUNDS:
-                core.bound(p)
+                engine.bound(p)
             elif status & at.DECIDE:
                 assert batch is not None
-                pairs.decide(core, p, batch)
+                pairs.decide(engine, p, batch)
             elif status & at.STORE:
                 assert batch is not None
-                values.store_payload(core, p, batch)
+                values.store_payload(engine, p, batch)
             elif status & at.RUNS:
                 assert batch is not None
-                pairs.probe_runs(core, p, batch)
+                pairs.probe_runs(engine, p, batch)
             elif status & at.BEYOND:
                 assert batch is not None
-                pairs.look_beyond(core, p, batch)
+                pairs.look_beyond(engine, p, batch)
             elif status & at.PIECE:
-                pairs.next_piece(core, p)
+                pairs.next_piece(engine, p)
             elif status & at.INDEX:
-                store, n = core.stores[p], int(r["n_kept"])
+                store, n = engine.stores[p], int(r["n_kept"])
                 assert store.runs is not None
                 axis = state["values"][store.runs.axis, :n]
                 store.runs.add(state["key_ids"][:n], axis, store.hi - n, store.rows, store.links, store.lo)
         elif int(r["phase"]) == at.PROBING:
             state.more_pairs()
         status = push_kernels.push_batch(state.at, p)
-    core.batch = None
+    engine.batch = None
     if status & (at.TIDY | at.SWEEP):
-        room.tidy(core, p, status)
+        room.tidy(engine, p, status)
     state.rest()
 
 
-def settle(core: Core, p: int) -> Iterator[pa.RecordBatch]:
+def settle(engine: PairState, p: int) -> Iterator[pa.RecordBatch]:
     """Prune the other store after side p's frontier has moved, emit what that decides, and free memory."""
-    other = core.stores[1 - p]
-    core.bounder.move(p, True, other.live)
-    core.publish(1 - p)
-    core.state.set_side(1 - p, unlooked=0)
-    core.put_out(p)
-    if core.state.sides[1 - p]["owes"]:
-        core.state.dead_room(other.live, True)
-    core.state.set(phase=at.PRUNING, n=0, n_kept=0, n_left=0, n_dead=0, n_late=0, cursor=0)
-    yield from go_on(core, p, None, push_kernels.push_batch(core.state.at, p))
-    if core.frozen is not None:
-        yield from core.frozen.retire(1 - p)
+    other = engine.stores[1 - p]
+    engine.bounder.move(p, True, other.live)
+    engine.publish(1 - p)
+    engine.state.set_side(1 - p, unlooked=0)
+    engine.put_out(p)
+    if engine.state.sides[1 - p]["owes"]:
+        engine.state.dead_room(other.live, True)
+    engine.state.set(phase=at.PRUNING, n=0, n_kept=0, n_alone=0, n_dead=0, n_late=0, cursor=0)
+    yield from go_on(engine, p, None, push_kernels.push_batch(engine.state.at, p))
+    if engine.in_files is not None:
+        yield from engine.in_files.retire(1 - p)
 
 
-def end(core: Core, sides: Sequence[int]) -> Iterator[pa.RecordBatch]:
-    core.link()
+def end(engine: PairState, sides: Sequence[int]) -> Iterator[pa.RecordBatch]:
+    engine.link()
     # At the end, memory for a small batch stays for another operator.
-    n = min(core.state.get("largest"), _LEFT_ROWS) if all(core.ended) else 0
+    n = min(engine.state.get("largest"), _LEFT_ROWS) if all(engine.ended) else 0
     for p in sides:
-        yield from settle(core, p)
+        yield from settle(engine, p)
         with suppress(MemoryLimitError):
-            core.stores[1 - p].settle(True, n)
-    if core.keys.sweep(n):
-        core.moved()  # a sweep may end early if memory is full
+            engine.stores[1 - p].settle(True, n)
+    if engine.keys.sweep(n):
+        engine.moved()  # a sweep may end early if memory is full

@@ -18,21 +18,21 @@ from ivjoin.errors import IvjoinError
 from ivjoin.expr.nodes import Node
 from ivjoin.frontier.tracking import Frontier
 from ivjoin.operator.intake import Intake, outside
-from ivjoin.operator.match.keys import key_table, name_keys
+from ivjoin.operator.match.kernel.keys import key_table, name_keys
+from ivjoin.operator.match.kernel.sources import SideSources, side_sources
+from ivjoin.operator.match.kernel.state import State
+from ivjoin.operator.match.kernel.tables import OutputTable, join_fields, output_table
 from ivjoin.operator.match.output import in_parts
 from ivjoin.operator.match.residual import matching
 from ivjoin.operator.match.values import prepare
-from ivjoin.operator.sources import SideSources, side_sources
-from ivjoin.operator.state import State
-from ivjoin.operator.tables import OutputTable, join_fields, output_table
-from ivjoin.outer.emit import BatchRows, Emitter
+from ivjoin.outer.batches import BatchBuilder, BatchRows
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.layout import row_layouts
 from ivjoin.plan.spec import SIDES
 from ivjoin.shj import registers as at
 from ivjoin.shj.arrow import take
-from ivjoin.shj.kernels.memory import address_of as address
-from ivjoin.shj.kernels.memory import release_struct
+from ivjoin.shj.kernels.pointers import address_of as address
+from ivjoin.shj.kernels.pointers import release_struct
 from ivjoin.shj.kernels.slices import slice_join, slice_keys
 from ivjoin.shj.plain import in_few_batches, rows_at
 from ivjoin.shj.store.account import Account
@@ -54,7 +54,7 @@ class Part:
 
 
 class _Half:
-    """How one side of a slice is read, with the attributes of a core that ``values.prepare`` reads."""
+    """How one side of a slice is read, with the attributes of a engine that ``values.prepare`` reads."""
 
     def __init__(self, whole: Whole, columns: int) -> None:
         self.plan, self.sources, self.index, self.intake = whole.plan, whole.sources, whole.index, whole.intake
@@ -84,7 +84,7 @@ class Whole:
         self.index = layouts[0].index, layouts[1].index
         frontiers = Frontier([], {}), Frontier([], {})
         self.intake = Intake(plan, frontiers)
-        self.emitter = Emitter(plan.schema, plan.fields, plan.spec.batch_size, plan.spec.timezone)
+        self.builder = BatchBuilder(plan.schema, plan.fields, plan.spec.batch_size, plan.spec.timezone)
         output = output_table(plan)
         words = output.kinds is not None and output.kinds <= {at.WORDS}
         self._blocks = words and not _mixes(plan, probe, output)
@@ -269,7 +269,7 @@ class Whole:
 
             def lone(cut: slice) -> pa.RecordBatch:
                 alone = BatchRows(batches[which], rows[cut], self.layouts[which].widths)
-                return self.emitter.batch(*((alone, None) if which == 0 else (None, alone)))
+                return self.builder.batch(*((alone, None) if which == 0 else (None, alone)))
 
             yield from in_parts(lone, 0, len(rows))
             return
@@ -284,7 +284,7 @@ class Whole:
 
         def paired(cut: slice) -> pa.RecordBatch:
             left, right = (BatchRows(batches[s], index[s][cut], self.layouts[s].widths) for s in (0, 1))
-            return self.emitter.batch(left, right)
+            return self.builder.batch(left, right)
 
         yield from in_parts(paired, 0, len(rows))
 
@@ -294,10 +294,10 @@ class Whole:
         """Return right rows with their left rows, if they have one, in the order of the right rows."""
         widths = self.layouts[0].widths, self.layouts[1].widths
         parts = [
-            self.emitter.batch(*(
+            self.builder.batch(*(
                 BatchRows(batches[s], index[there], widths[s]) for s, index in enumerate((places, rows))
             )),
-            self.emitter.batch(None, BatchRows(batches[1], rows[~there], widths[1])),
+            self.builder.batch(None, BatchRows(batches[1], rows[~there], widths[1])),
         ]
         order = np.empty(len(rows), dtype=np.int64)
         order[np.concatenate((np.flatnonzero(there), np.flatnonzero(~there)))] = np.arange(len(rows))

@@ -9,23 +9,23 @@ import pyarrow as pa
 
 from ivjoin.expr.nodes import Node
 from ivjoin.operator.key_values import packed_keys
-from ivjoin.operator.match.core import Core
+from ivjoin.operator.match.pair_state import PairState
 from ivjoin.operator.match.residual import holds
 from ivjoin.plan.cutting import lies_within
 from ivjoin.plan.spec import SIDES
 from ivjoin.shj.arrow import Bytes, take, taken, truths, whole_numbers
-from ivjoin.shj.store.rows.frozen import Taken
+from ivjoin.shj.store.rows.spilled_rows import Taken
 
 __all__ = ["decider"]
 
 
 def decider(
-    core: Core, p: int, batch: pa.RecordBatch, keys: Bytes, values: np.ndarray
+    engine: PairState, p: int, batch: pa.RecordBatch, keys: Bytes, values: np.ndarray
 ) -> Callable[[np.ndarray, Taken], tuple[np.ndarray, Taken]]:
     """Return a function that filters candidates to pairs by the rules of the kernels and of ``pairs.decide``."""
-    plan, full, q = core.plan, core.full_predicate, 1 - p
-    index, places = core.index, core.places
-    nodes = core.decides()
+    plan, full, q = engine.plan, engine.full_predicate, 1 - p
+    index, places = engine.index, engine.places
+    nodes = engine.decides()
     bands = [] if full else plan.tables[p].terms.tolist()
     overflows = [] if full else [table.terms.tolist() for table in plan.overflows[p]]
 
@@ -33,12 +33,12 @@ def decider(
         def column(side: str, name: str) -> pa.Array:
             s = SIDES.index(side)
             i = index[s][name]
-            return take(batch.column(i), who, core.widths[p][i]) if s == p else taken.column(places[q][i])
+            return take(batch.column(i), who, engine.widths[p][i]) if s == p else taken.column(places[q][i])
 
         return holds(these, column, len(who))
 
     def decide(who: np.ndarray, taken: Taken) -> tuple[np.ndarray, Taken]:
-        theirs = packed_keys(core.plan, q, len(who), lambda _, name: taken.column(places[q][index[q][name]]))
+        theirs = packed_keys(engine.plan, q, len(who), lambda _, name: taken.column(places[q][index[q][name]]))
         same = _same(keys, theirs, who)
         if same is not None:
             who, taken = who[same], taken.at(same)

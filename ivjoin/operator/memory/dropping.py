@@ -11,7 +11,7 @@ from ivjoin.conditions.evaluate import evaluate
 from ivjoin.expr.ordinal import ordinals
 from ivjoin.expr.types import Type
 from ivjoin.operator.key_values import key_hashes
-from ivjoin.operator.match.core import Core
+from ivjoin.operator.match.pair_state import PairState
 from ivjoin.operator.memory.budget import Budget
 from ivjoin.operator.memory.lost_matches import Recall
 from ivjoin.shedding.policies import DecayedCounts, DecayedSample, worth
@@ -29,20 +29,20 @@ _SAMPLE = 512
 class Dropping:
     """Keeps an operator within its limit by dropping rows."""
 
-    def __init__(self, core: Core, budget: Budget) -> None:
-        self._core = ref(core)
+    def __init__(self, engine: PairState, budget: Budget) -> None:
+        self._engine = ref(engine)
         self._budget = budget
         self._rng = np.random.default_rng(0x5EED)
         width = 1 << min(max((budget.limit // 2048).bit_length() - 1, 5), 13)
         self._half_life = [float(8 * 1024)] * 2
         self._counts = [DecayedCounts(width, self._half_life[s]) for s in (0, 1)]
         self._samples = [
-            {axis: DecayedSample(_SAMPLE, self._rng) for axis in range(len(side.axes))} for side in core.plan.sides
+            {axis: DecayedSample(_SAMPLE, self._rng) for axis in range(len(side.axes))} for side in engine.plan.sides
         ]
         # For each bound: its first value, the rows seen then, speed.
         self._speeds: list[dict[int, tuple[int, int, float]]] = [{}, {}]
         self._rows = 0
-        self.recall = Recall(core, budget, self._rng)
+        self.recall = Recall(engine, budget, self._rng)
 
     @property
     def nbytes(self) -> int:
@@ -50,25 +50,25 @@ class Dropping:
 
     def saw(self, p: int, batch: pa.RecordBatch) -> None:
         """Learn from a batch of side p, after it was taken, how much the stored rows of the other side are worth."""
-        core = self._core()
-        assert core is not None
+        engine = self._engine()
+        assert engine is not None
         self._rows += batch.num_rows
         if self._budget.policy != "random":
-            if core.plan.null_safe:
-                index = core.index[p]
-                hashes = key_hashes(core.plan, p, batch.num_rows, lambda _, name: batch.column(index[name]))
+            if engine.plan.null_safe:
+                index = engine.index[p]
+                hashes = key_hashes(engine.plan, p, batch.num_rows, lambda _, name: batch.column(index[name]))
                 self._counts[p].see(hashes)
-            for axis in self._unordered(core, 1 - p):
-                node = core.plan.sides[p].axes[axis]
-                vector = evaluate([node], lambda _, name: batch.column(core.index[p][name]), batch.num_rows)[0]
+            for axis in self._unordered(engine, 1 - p):
+                node = engine.plan.sides[p].axes[axis]
+                vector = evaluate([node], lambda _, name: batch.column(engine.index[p][name]), batch.num_rows)[0]
                 values = ordinals(vector.values, node.type)
                 if vector.valid is not None:
                     values = values[vector.valid]
                 self._samples[p][axis].see(values, self._half_life[p])
         self.recall.saw(p, batch)
         # Dropping rows needs scratch memory. The limit is lowered by what exceeds the uncounted part of it.
-        scratch = max(store.rows.nbytes + 48 * store.live for store in core.stores)
-        core.account.limit = self.allowed - max(0, scratch - _UNCOUNTED)
+        scratch = max(store.rows.nbytes + 48 * store.live for store in engine.stores)
+        engine.account.limit = self.allowed - max(0, scratch - _UNCOUNTED)
 
     @property
     def allowed(self) -> int:
@@ -76,34 +76,34 @@ class Dropping:
         return self._budget.limit - max(0, self.recall.most_bytes - self.recall.nbytes)
 
     @staticmethod
-    def _unordered(core: Core, s: int) -> set[int]:
+    def _unordered(engine: PairState, s: int) -> set[int]:
         """Return the axes of the other side that find rows of side s by a band that does not evict them."""
-        bounds = core.state["bounds", s]
-        terms = core.plan.tables[1 - s].terms
+        bounds = engine.state["bounds", s]
+        terms = engine.plan.tables[1 - s].terms
         still = [a for a in range(len(bounds)) if bounds[a, 0] == I64_MIN and bounds[a, 1] == I64_MAX]
         return {int(t[0]) for t in terms if int(t[1]) in still}
 
     def make_room(self, needed: int, held: int) -> bool:
         """Drop rows until ``needed`` bytes and an eighth of the limit are free; return whether rows were dropped."""
-        core = self._core()
-        assert core is not None
-        assert core.account.limit is not None
-        limit = core.account.limit
+        engine = self._engine()
+        assert engine is not None
+        assert engine.account.limit is not None
+        limit = engine.account.limit
         target = limit - limit // _AT_ONCE - needed
-        before = [store.live for store in core.stores]
+        before = [store.live for store in engine.stores]
         for tries in range(8):
-            held = core.bytes_held()
-            if held <= target or (tries and held + needed <= limit) or not any(store.live for store in core.stores):
+            held = engine.bytes_held()
+            if held <= target or (tries and held + needed <= limit) or not any(store.live for store in engine.stores):
                 break
-            self._drop(core, held - max(target, 0))
-        return [store.live for store in core.stores] != before
+            self._drop(engine, held - max(target, 0))
+        return [store.live for store in engine.stores] != before
 
-    def _drop(self, core: Core, excess: int) -> None:
+    def _drop(self, engine: PairState, excess: int) -> None:
         """Drop the least valuable rows, ``excess`` bytes in all."""
-        sizes = [float(store.nbytes) / max(store.live, 1) for store in core.stores]
+        sizes = [float(store.nbytes) / max(store.live, 1) for store in engine.stores]
         go: list[np.ndarray] = []
         if self._budget.shared:
-            values = [self._worth(core, s) for s in (0, 1)]
+            values = [self._worth(engine, s) for s in (0, 1)]
             pooled = np.concatenate(values)
             weights = np.concatenate([np.full(len(v), size) for v, size in zip(values, sizes, strict=True)])
             order = np.argsort(pooled, kind="stable")
@@ -113,9 +113,9 @@ class Dropping:
             go = [gone[: len(values[0])], gone[len(values[0]) :]]
             del values, pooled, weights, order
         else:
-            shares = _shares([store.nbytes if store.live else 0 for store in core.stores], excess)
+            shares = _shares([store.nbytes if store.live else 0 for store in engine.stores], excess)
             for s, (share, size) in enumerate(zip(shares, sizes, strict=True)):
-                v = self._worth(core, s)
+                v = self._worth(engine, s)
                 count = min(len(v), -(-int(share) // max(int(size), 1)))
                 gone = np.zeros(len(v), dtype=bool)
                 if count:
@@ -124,18 +124,18 @@ class Dropping:
                 del v  # these arrays exist in addition to the limit
         for s, gone in enumerate(go):
             if gone.any():
-                ids = core.stores[s].live_ids()
+                ids = engine.stores[s].live_ids()
                 self.recall.dropped(s, ids[gone])
-                drop(core.stores[s], ids, gone)
+                drop(engine.stores[s], ids, gone)
                 name = ("shed_left", "shed_right")[s]
-                setattr(core.metrics, name, getattr(core.metrics, name) + int(np.count_nonzero(gone)))
-        if not core.state.get("prepared"):  # the keys of a batch under way may have ids that no stored row has yet
-            core.keys.sweep()
-        core.moved()
+                setattr(engine.metrics, name, getattr(engine.metrics, name) + int(np.count_nonzero(gone)))
+        if not engine.state.get("prepared"):  # the keys of a batch under way may have ids that no stored row has yet
+            engine.keys.sweep()
+        engine.moved()
 
-    def _worth(self, core: Core, s: int) -> np.ndarray:
+    def _worth(self, engine: PairState, s: int) -> np.ndarray:
         """Return the worth of each stored row of a side, in the order of its ids : float64[n]."""
-        store = core.stores[s]
+        store = engine.stores[s]
         ids = store.live_ids()
         tickets = self._rng.random(len(ids))
         policy = self._budget.policy
@@ -144,26 +144,26 @@ class Dropping:
         self._half_life[1 - s] = max(self._half_life[1 - s], 8.0 * store.live)
         for start in range(0, len(ids), _ROWS):  # overwrites the random numbers
             some = slice(start, start + _ROWS)
-            tickets[some] = self._worth_of(core, s, ids[some], tickets[some])
+            tickets[some] = self._worth_of(engine, s, ids[some], tickets[some])
         return tickets
 
-    def _worth_of(self, core: Core, s: int, ids: np.ndarray, tickets: np.ndarray) -> np.ndarray:
-        store, policy = core.stores[s], self._budget.policy
-        chance = self._counts[1 - s].of(self._hashes(core, s, ids)) if core.plan.null_safe else np.ones(len(ids))
-        for probe, own, low, high in core.plan.tables[1 - s].terms.tolist():
-            if probe in self._unordered(core, s):
+    def _worth_of(self, engine: PairState, s: int, ids: np.ndarray, tickets: np.ndarray) -> np.ndarray:
+        store, policy = engine.stores[s], self._budget.policy
+        chance = self._counts[1 - s].of(self._hashes(engine, s, ids)) if engine.plan.null_safe else np.ones(len(ids))
+        for probe, own, low, high in engine.plan.tables[1 - s].terms.tolist():
+            if probe in self._unordered(engine, s):
                 values = store.axis_values(own, ids)
                 least = _less(values, high) if high != I64_MAX else np.full(len(ids), I64_MIN)
                 most = _less(values, low) if low != I64_MIN else np.full(len(ids), I64_MAX)
                 chance = chance * self._samples[1 - s][probe].mass(least, most)
-        life = self._life(core, s, ids) if policy == "life" else np.ones(len(ids))
+        life = self._life(engine, s, ids) if policy == "life" else np.ones(len(ids))
         return worth(policy, tickets, chance, life)
 
-    def _life(self, core: Core, s: int, ids: np.ndarray) -> np.ndarray:
+    def _life(self, engine: PairState, s: int, ids: np.ndarray) -> np.ndarray:
         """Return how many rows will come before each row is evicted, at the mean speed of the bounds : float64[n]."""
         life = np.full(len(ids), np.inf)
-        bounds = core.state["bounds", s]
-        for axis, node in enumerate(core.plan.sides[s].axes):
+        bounds = engine.state["bounds", s]
+        for axis, node in enumerate(engine.plan.sides[s].axes):
             t = node.type
             for end, turned in ((0, 1.0), (1, -1.0)):
                 at = int(bounds[axis, end])
@@ -172,19 +172,19 @@ class Dropping:
                 first, after, _ = self._speeds[s].setdefault(2 * axis + end, (at, self._rows, 0.0))
                 here = float(_linear(np.array([at]), t)[0])
                 speed = turned * (here - float(_linear(np.array([first]), t)[0])) / max(1, self._rows - after)
-                left = turned * (_linear(core.stores[s].axis_values(axis, ids), t) - here)
+                left = turned * (_linear(engine.stores[s].axis_values(axis, ids), t) - here)
                 life = np.minimum(life, np.maximum(left, 0) / speed if speed > 0 else np.maximum(left, 0))
         return np.where(np.isfinite(life), life, 1.0)
 
     @staticmethod
-    def _hashes(core: Core, s: int, ids: np.ndarray) -> np.ndarray:
+    def _hashes(engine: PairState, s: int, ids: np.ndarray) -> np.ndarray:
         """Return the key hashes of stored rows, computed as those of a batch : int64[n]."""
-        store, index, place = core.stores[s], core.index[s], core.places[s]
+        store, index, place = engine.stores[s], engine.index[s], engine.places[s]
 
         def column(_: str, name: str) -> pa.Array:
             return store.gather(place[index[name]], ids)
 
-        return key_hashes(core.plan, s, len(ids), column)
+        return key_hashes(engine.plan, s, len(ids), column)
 
 
 def _shares(sizes: list[int], excess: int) -> list[float]:

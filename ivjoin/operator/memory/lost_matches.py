@@ -27,7 +27,7 @@ from ivjoin.errors import EvaluationError, came
 from ivjoin.expr.nodes import columns_of
 from ivjoin.expr.ordinal import ordinals
 from ivjoin.operator.match import steps
-from ivjoin.operator.match.core import Core
+from ivjoin.operator.match.pair_state import PairState
 from ivjoin.operator.memory.budget import Budget
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.join_plan import JoinPlan, SidePlan
@@ -65,22 +65,22 @@ class _Sample:
 class Recall:
     """Estimates the share of the pairs that the join emits."""
 
-    def __init__(self, core: Core, budget: Budget, rng: np.random.Generator) -> None:
-        self._core = ref(core)
+    def __init__(self, engine: PairState, budget: Budget, rng: np.random.Generator) -> None:
+        self._engine = ref(engine)
         self._rng = rng
         self._rate = 1.0
         self._samples = _Sample(), _Sample()
         self._gathered: tuple[list[pa.RecordBatch], list[pa.RecordBatch]] = ([], [])
         self._waiting = self._waiting_bytes = self._push = 0
         # The bounds after the last batch taken. A batch under way still matches rows that its own values evict.
-        self._bounds = _bounds_of(core)
+        self._bounds = _bounds_of(engine)
         self._lost = self._variance = 0.0  # of rows that can match no more, and of matches before the last halving
         self._most = int(min(max(budget.limit // 4096, 16), _MOST_ROWS))
         self.most_bytes = max(budget.limit // 16, 2048)
         self._names: list[list[str]] = []
         self._plan: JoinPlan | None = None
-        if core.how.name == "inner":
-            self._names = _needed(core.plan)
+        if engine.how.name == "inner":
+            self._names = _needed(engine.plan)
 
     @property
     def nbytes(self) -> int:
@@ -97,9 +97,9 @@ class Recall:
             return
         if self._samples[1 - p].rows is not None:
             self._gather(p, batch)
-        core = self._core()
-        assert core is not None
-        self._bounds = _bounds_of(core)
+        engine = self._engine()
+        assert engine is not None
+        self._bounds = _bounds_of(engine)
 
     def _gather(self, p: int, batch: pa.RecordBatch) -> None:
         """Store the rows with which to probe the sample."""
@@ -117,16 +117,16 @@ class Recall:
 
     def dropped(self, s: int, ids: np.ndarray) -> None:
         """Sample rows of side s that are about to be dropped."""
-        core = self._core()
-        if not self._names or core is None:
+        engine = self._engine()
+        if not self._names or engine is None:
             return
         chosen = ids[self._rng.random(len(ids)) < self._rate]
         if not len(chosen):
             return
         if self._waiting:
             self.look()  # the stored rows arrived before these are dropped
-        store, side = core.stores[s], core.plan.sides[s]
-        arrays = [store.gather(core.places[s][core.index[s][n]], chosen) for n in self._names[s]]
+        store, side = engine.stores[s], engine.plan.sides[s]
+        arrays = [store.gather(engine.places[s][engine.index[s][n]], chosen) for n in self._names[s]]
         rows = pa.table(arrays, names=self._names[s])
         axes = np.stack([store.axis_values(a, chosen) for a in range(len(side.axes))]) if side.axes else np.empty(
             (0, len(chosen)), dtype=np.int64
@@ -159,14 +159,14 @@ class Recall:
 
     def look(self) -> None:
         """Probe the sample with the rows that have arrived, and update the recall in the metrics."""
-        core = self._core()
-        if not self._names or core is None or not (core.metrics.shed_left or core.metrics.shed_right):
+        engine = self._engine()
+        if not self._names or engine is None or not (engine.metrics.shed_left or engine.metrics.shed_right):
             return
         for s, sample in enumerate(self._samples):
             came = self._gathered[1 - s]
             if came and sample.rows is not None and len(sample.since):
                 numbered = sample.rows.append_column(_NUMBER, pa.array(np.arange(len(sample.since))))
-                sample.found += self._matches(core, s, numbered, pa.Table.from_batches(came), sample.since)
+                sample.found += self._matches(engine, s, numbered, pa.Table.from_batches(came), sample.since)
             came.clear()
         self._waiting = self._waiting_bytes = 0
         self._bury()
@@ -174,7 +174,7 @@ class Recall:
         for sample in self._samples:
             each, squares = self._sums(sample, slice(None))
             lost, variance = lost + each, variance + squares
-        m = core.metrics
+        m = engine.metrics
         found = m.rows_out
         m.recall, m.recall_error = _share(found, lost), 0.0
         if self._rate < 1:
@@ -223,15 +223,15 @@ class Recall:
         self._rate, self._lost, self._variance = _numbers([saved[n] for n in ("rate", "lost", "variance")])
         if not 0 < self._rate <= 1:
             raise damaged(f"one of {self._rate} dropped rows is in the sample; expected a share")
-        core = self._core()
-        assert core is not None
+        engine = self._engine()
+        assert engine is not None
         for s, (sample, kept) in enumerate(zip(self._samples, saved["samples"], strict=True)):
             if kept is None:
                 continue
             sample.rows = pa.ipc.open_stream(base64.b64decode(kept["rows"])).read_all().combine_chunks()
             sample.rows.validate(full=True)
-            side = core.plan.sides[s]
-            wanted = [core.layouts[s].stored[core.places[s][core.index[s][n]]] for n in self._names[s]]
+            side = engine.plan.sides[s]
+            wanted = [engine.layouts[s].stored[engine.places[s][engine.index[s][n]]] for n in self._names[s]]
             if sample.rows.schema.names != self._names[s] or sample.rows.schema.types != wanted:
                 raise damaged(f"dropped rows are {sample.rows.schema.types}; expected {wanted}")
             sample.found = _numbers(kept["found"])
@@ -253,10 +253,10 @@ class Recall:
             self._count(sample, ~alive)
             sample.keep(alive)
 
-    def _matches(self, core: Core, s: int, dropped: pa.Table, came: pa.Table, since: np.ndarray) -> np.ndarray:
+    def _matches(self, engine: PairState, s: int, dropped: pa.Table, came: pa.Table, since: np.ndarray) -> np.ndarray:
         """Return how many rows of the other side each dropped row of side s would have matched : float64[n]."""
-        plan = self._plan = self._plan or _pairs_plan(core.plan, self._names)
-        inner = Core(plan)
+        plan = self._plan = self._plan or _pairs_plan(engine.plan, self._names)
+        inner = PairState(plan)
         found = np.zeros(len(since))
         tables = (dropped, came) if s == 0 else (came, dropped)
         try:
@@ -284,9 +284,9 @@ def _numbers(saved: Any) -> np.ndarray:
     return found
 
 
-def _bounds_of(core: Core) -> list[np.ndarray]:
+def _bounds_of(engine: PairState) -> list[np.ndarray]:
     """Return the bounds of each side's axes : int64[a, 2] and further words."""
-    return [core.state["bounds", s][: len(side.axes)].copy() for s, side in enumerate(core.plan.sides)]
+    return [engine.state["bounds", s][: len(side.axes)].copy() for s, side in enumerate(engine.plan.sides)]
 
 
 def _axes_of(side: SidePlan, rows: pa.Table) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""The interface through which a core calls its memory limit and its rows in files."""
+"""The interface through which a engine calls its memory limit and its rows in files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.operator.memory.budget import Budget
-from ivjoin.shj.store.rows.frozen import FrozenRows, Taken
+from ivjoin.shj.store.rows.spilled_rows import SpilledRows, Taken
 
 __all__ = ["Limit", "RowsInFiles"]
 
@@ -30,9 +30,9 @@ class Limit(Protocol):
 
 
 class RowsInFiles(Protocol):
-    """The rows of an operator whose index lies in files. See ``freezing``."""
+    """The rows of an operator whose index lies in files. See ``spilled_join``."""
 
-    sides: tuple[FrozenRows, ...]
+    sides: tuple[SpilledRows, ...]
     careful: bool
 
     @property
@@ -42,7 +42,7 @@ class RowsInFiles(Protocol):
     @property
     def runs_in_memory(self) -> int: ...
     def move_runs(self, moved: Callable[[np.ndarray], np.ndarray]) -> None: ...
-    def freeze(self, s: int, rows: int) -> bool: ...
+    def spill_rows(self, s: int, rows: int) -> bool: ...
     def less(self, p: int, n: int, excess: int, most: int) -> bool: ...
     def adopt(
         self, s: int, arrays: list[pa.Array], axes: np.ndarray, matched: np.ndarray, absent: dict[int, np.ndarray]

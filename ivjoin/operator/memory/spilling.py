@@ -15,16 +15,16 @@ from weakref import ref
 import numpy as np
 
 from ivjoin.expr.nodes import columns_of
-from ivjoin.operator.match.core import Core
+from ivjoin.operator.match.pair_state import PairState
 from ivjoin.operator.memory.budget import Budget
-from ivjoin.operator.memory.freezing import Frozen
+from ivjoin.operator.memory.spilled_join import SpilledJoin
 from ivjoin.plan.spec import SIDES
 from ivjoin.shj import registers as at
 from ivjoin.shj.store.disk.backing import Files, in_memory, slide
 from ivjoin.shj.store.disk.process_memory import give_back, own_memory
 from ivjoin.shj.store.keys import ByteKeys, WordKeys
 from ivjoin.shj.store.rows.side import SideStore
-from ivjoin.shj.store.rows.spilled import can_spill, spill_columns
+from ivjoin.shj.store.rows.spilled_payload import can_spill, spill_columns
 from ivjoin.shj.store.values.segments import SegmentColumn
 
 __all__ = ["Spilling"]
@@ -46,107 +46,108 @@ class Part(NamedTuple):
 class Spilling:
     """Moves arrays and rows of an operator to files. ``start``: bytes of the process's own memory at the start."""
 
-    def __init__(self, core: Core, budget: Budget, start: int) -> None:
-        self._core = ref(core)
+    def __init__(self, engine: PairState, budget: Budget, start: int) -> None:
+        self._engine = ref(engine)
         self._budget = budget
         self.files = Files(budget.folder)
         self.coming = 0, 0  # side and rows of the next push
-        self._can_freeze = Frozen.can(core)
+        self._can_spill_rows = SpilledJoin.can(engine)
         self._start = start
 
     @property
     def _limit(self) -> int:
-        core = self._core()
-        limit = None if core is None else core.account.limit
+        engine = self._engine()
+        limit = None if engine is None else engine.account.limit
         return self._budget.limit if limit is None else limit
 
     def make_room(self, needed: int, _: int) -> bool:
         """Spill arrays until ``needed`` more bytes fit or nothing is left to spill; return whether any was spilled."""
-        core = self._core()
-        assert core is not None
-        before = core.bytes_held()
+        engine = self._engine()
+        assert engine is not None
+        before = engine.bytes_held()
         try:
-            moved = self._move(core, needed, range(_INDEX))
-            if core.bytes_held() + needed <= self._limit or self._freeze(core, needed):
+            moved = self._move(engine, needed, range(_INDEX))
+            if engine.bytes_held() + needed <= self._limit or self._spill_rows(engine, needed):
                 return True
-            return self._move(core, needed, range(_INDEX, _LAST + 1)) or core.bytes_held() < before or moved
+            return self._move(engine, needed, range(_INDEX, _LAST + 1)) or engine.bytes_held() < before or moved
         finally:
-            self._moved_all(core)
+            self._moved_all(engine)
 
-    def _moved_all(self, core: Core) -> None:
-        core.account.files = self.files
-        core.moved()
+    def _moved_all(self, engine: PairState) -> None:
+        engine.account.files = self.files
+        engine.moved()
         give_back()
         self.settle()
 
-    def _move(self, core: Core, needed: int, when: range) -> bool:
+    def _move(self, engine: PairState, needed: int, when: range) -> bool:
         """Spill arrays, in the orders ``when``, until ``needed`` bytes fit; return whether any was spilled."""
-        free, moved = self._limit - core.bytes_held(), False
-        for order, size, move in sorted(self._candidates(core), key=lambda item: (item[0], -item[1])):
+        free, moved = self._limit - engine.bytes_held(), False
+        for order, size, move in sorted(self._candidates(engine), key=lambda item: (item[0], -item[1])):
             if order in when and free < needed:
                 move()
                 free, moved = free + size, True
         return moved
 
-    def _freeze(self, core: Core, needed: int) -> bool:
+    def _spill_rows(self, engine: PairState, needed: int) -> bool:
         """Spill the oldest rows with their index; return whether that freed enough to try again."""
-        if core.state.get("phase") != at.BEGIN or not (core.frozen is not None or self._can_freeze):
+        if engine.state.get("phase") != at.BEGIN or not (engine.in_files is not None or self._can_spill_rows):
             return False
         found = True
         while found:
-            found = self._sweep(core) or self._less(core, core.bytes_held() + needed + self._limit // 32 - self._limit)
-            if found and core.bytes_held() <= self._limit:
+            excess = engine.bytes_held() + needed + self._limit // 32 - self._limit
+            found = self._sweep(engine) or self._less(engine, excess)
+            if found and engine.bytes_held() <= self._limit:
                 return True
         return False
 
-    def _sweep(self, core: Core) -> bool:
+    def _sweep(self, engine: PairState) -> bool:
         """Reuse the ids of keys that no row has, if these are many; return whether they were."""
-        keys, before = core.keys, core.keys.used
-        if core.state.get("prepared"):  # the keys of a batch under way may have ids that no stored row has yet
+        keys, before = engine.keys, engine.keys.used
+        if engine.state.get("prepared"):  # the keys of a batch under way may have ids that no stored row has yet
             return False
         keys.sweep(part=16)
         return keys.used < before
 
-    def _less(self, core: Core, excess: int) -> bool:
+    def _less(self, engine: PairState, excess: int) -> bool:
         """Spill rows with their index, or free the capacity that they left; return whether anything was freed."""
-        frozen = core.frozen = core.frozen or Frozen(core, self.files, self._limit)
-        if frozen.runs_in_memory > self._limit // 2:
-            frozen.move_runs(self._moved)
-        return frozen.less(*self.coming, max(excess, self._limit // 32), self._limit // 2)
+        in_files = engine.in_files = engine.in_files or SpilledJoin(engine, self.files, self._limit)
+        if in_files.runs_in_memory > self._limit // 2:
+            in_files.move_runs(self._moved)
+        return in_files.less(*self.coming, max(excess, self._limit // 32), self._limit // 2)
 
     def settle(self) -> int:
         """Release the pages of files in memory that exceed the allowance; return their bytes."""
-        core = self._core()
-        if core is None or core.account.files is None:
+        engine = self._engine()
+        if engine is None or engine.account.files is None:
             return 0
-        self.files.allowed = self._allowed(core)
+        self.files.allowed = self._allowed(engine)
         return self.files.settle(self.files.allowed)
 
     @property
     def is_crowded(self) -> bool:
         """Return whether the mapped files are larger than the part of them that may stay in memory."""
-        core = self._core()
-        return core is not None and (mapped := self.files.mapped) > _MORE_PAGES and mapped > self._allowed(core)
+        engine = self._engine()
+        return engine is not None and (mapped := self.files.mapped) > _MORE_PAGES and mapped > self._allowed(engine)
 
-    def _allowed(self, core: Core) -> int:
+    def _allowed(self, engine: PairState) -> int:
         """Return the bytes of mapped files that may stay in memory: an allowance, and what the limit leaves free.
 
         The limit leaves less if malloc or Arrow retains freed memory. The allowance exceeds what arrays use, because
         files have spare capacity.
         """
-        held = core.bytes_held()
+        held = engine.bytes_held()
         if held < self._limit and self.files.mapped > _MORE_PAGES:
             held = max(held, own_memory() - self._start)
         more = _MORE_PAGES + _MORE_PAGES // 8
-        if core.frozen is None:  # a step may read more pages than these of an index that lies in files as a whole
-            more = _MORE_PAGES if self._can_freeze else _MORE_PAGES - _MORE_PAGES // 4
+        if engine.in_files is None:  # a step may read more pages than these of an index that lies in files as a whole
+            more = _MORE_PAGES if self._can_spill_rows else _MORE_PAGES - _MORE_PAGES // 4
         return max(self._limit - held, 0) + more
 
-    def _candidates(self, core: Core) -> Iterator[Item]:
+    def _candidates(self, engine: PairState) -> Iterator[Item]:
         """Yield the arrays in memory, with the order in which to spill them."""
-        read = {c for r in core.plan.separation.residual for c in columns_of(r)}
-        for s, store in enumerate(core.stores):
-            names = core.plan.sides[s].schema.names
+        read = {c for r in engine.plan.separation.residual for c in columns_of(r)}
+        for s, store in enumerate(engine.stores):
+            names = engine.plan.sides[s].schema.names
             asked = {c.params[1] for c in read if c.params[0] == SIDES[s]}
             groups: tuple[list[int], list[int]] = [], []
             for column, c in zip(store.stored, store.columns, strict=True):
@@ -160,29 +161,29 @@ class Spilling:
                     yield from self._item(_attribute(_INDEX, c.valid, "ring"))
             for when, group in enumerate(groups):
                 if size := sum(store.columns[i].nbytes for i in group):
-                    yield when, size, lambda store=store, group=group: self._spill(core, store, group)  # type: ignore[misc]
-        for part in self._parts(core):
+                    yield when, size, lambda store=store, group=group: self._spill(engine, store, group)  # type: ignore[misc]
+        for part in self._parts(engine):
             yield from self._item(part)
-        if core.frozen is not None and (size := core.frozen.runs_in_memory):
-            yield 3, size, lambda frozen=core.frozen: frozen.move_runs(self._moved)  # type: ignore[misc]
+        if engine.in_files is not None and (size := engine.in_files.runs_in_memory):
+            yield 3, size, lambda in_files=engine.in_files: in_files.move_runs(self._moved)  # type: ignore[misc]
 
-    def _parts(self, core: Core) -> Iterator[Part]:
+    def _parts(self, engine: PairState) -> Iterator[Part]:
         """Yield the arrays of the index of rows in memory, wherever these arrays lie."""
-        for store in core.stores:
+        for store in engine.stores:
             if store.runs is not None:
                 for name in ("values", "keys", "ids", "tops"):
                     yield _attribute(2, store.runs, name)
             yield Part(2, store.rows, store.move_rows)
             for key, heap in store.schedules.heaps():
                 yield Part(3, heap, partial(store.schedules.place, key))
-        keys = core.keys
+        keys = engine.keys
         beside = {ByteKeys: ("_arena", "_spans"), WordKeys: ("_rest",)}.get(type(keys), ())
         for name in ("slots", "_table", *beside):
             yield _attribute(3, keys, name)
 
-    def _spill(self, core: Core, store: SideStore, columns: list[int]) -> None:
+    def _spill(self, engine: PairState, store: SideStore, columns: list[int]) -> None:
         spill_columns(store, columns, self.files)
-        core.gather_output(store.side)
+        engine.gather_output(store.side)
 
     def _item(self, part: Part) -> Iterator[Item]:
         if size := in_memory(part.array):

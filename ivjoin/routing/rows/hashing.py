@@ -13,7 +13,7 @@ from ivjoin.expr.nodes import Node
 from ivjoin.expr.ordinal import has_ordinal, ordinals
 from ivjoin.shj.arrow import Bytes, byte_width, fixed_view, validity
 from ivjoin.shj.kernels.keys import byte_key_kernels
-from ivjoin.shj.kernels.memory import address_of
+from ivjoin.shj.kernels.pointers import address_of
 from ivjoin.shj.plain import plain_type, to_plain
 
 __all__ = ["hash_of_keys", "hash_of_rows", "mixed"]

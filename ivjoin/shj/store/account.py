@@ -73,7 +73,11 @@ class Account:
             self.promised += more
 
     def want(self, more: int | Callable[[], int]) -> None:
-        """Request ``more`` bytes, evaluated again after each ``on_full``; raise CapacityError, or as it does."""
+        """Request ``more`` bytes, evaluated again after each ``on_full``; raise CapacityError, or as it does.
+
+        ``on_full`` is ``PairLimits._on_full``, ``LookupLimits._on_full`` or ``SharedLimit._on_full``. They free memory,
+        or raise MemoryLimitError.
+        """
         if self.limit is None:
             return
         needed = more() if callable(more) else more

@@ -13,7 +13,7 @@ import numpy as np
 from ivjoin.errors import CapacityError, MemoryLimitError
 from ivjoin.shj import registers
 from ivjoin.shj.kernels.keys import key_kernels
-from ivjoin.shj.kernels.memory import address_of as address
+from ivjoin.shj.kernels.pointers import address_of as address
 from ivjoin.shj.store.account import Account
 from ivjoin.shj.store.disk.backing import fresh, in_memory, moving, resized
 from ivjoin.shj.store.sizes import TIGHT

@@ -14,7 +14,7 @@ import numpy as np
 from ivjoin.shj import registers
 from ivjoin.shj.arrow import Bytes
 from ivjoin.shj.kernels.keys import byte_key_kernels, key_kernels, word_key_kernels
-from ivjoin.shj.kernels.memory import address_of as address
+from ivjoin.shj.kernels.pointers import address_of as address
 from ivjoin.shj.store.account import Account
 from ivjoin.shj.store.disk.backing import fresh, in_memory, resized
 from ivjoin.shj.store.key_table import KeyTable

@@ -72,7 +72,7 @@ class LateRows:
         self._found: list[pa.RecordBatch] = []
 
     def watch(self, op: SymmetricHashJoin, side: int) -> None:
-        why = f"{SIDES[side]} row after others that promise {' and '.join(requirements(op._core, side))}"
+        why = f"{SIDES[side]} row after others that promise {' and '.join(requirements(op._engine, side))}"
 
         def report(_: str, batch: pa.RecordBatch) -> None:
             mine = self._spec.schemas[side]

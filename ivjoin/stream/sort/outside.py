@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from ivjoin.errors import MemoryLimitError
 from ivjoin.expr.nodes import Node
-from ivjoin.outer.emit import pieces_of
+from ivjoin.outer.batches import pieces_of
 from ivjoin.shj.store.disk.process_memory import give_back
 from ivjoin.stream.sort.ordered import Ordinals, gathered, of_table
 from ivjoin.stream.sort.sweep import Ordered

@@ -17,7 +17,7 @@ from ivjoin.operator.key_values import key_hashes
 from ivjoin.operator.lookup.best import padded
 from ivjoin.operator.lookup.tables.one_run import OneRun
 from ivjoin.operator.match.output import in_parts
-from ivjoin.outer.emit import BatchRows
+from ivjoin.outer.batches import BatchRows
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.picking.pick import picking_of
 from ivjoin.shj.kernels.lookup import grouped_kernels
@@ -80,7 +80,7 @@ class BestOfTables(MatchedTables):
         def batches(task: tuple[int, slice]) -> Iterator[pa.RecordBatch]:
             s, part = task
             if s == 1:
-                yield self._emitter.batch(None, BatchRows(self._right, untaken[part], self._widths[1]))
+                yield self._builder.batch(None, BatchRows(self._right, untaken[part], self._widths[1]))
                 return
             counts = np.diff(starts[part.start : part.stop + 1])
             index, rows = padded(counts, right[starts[part.start] : starts[part.stop]], keep[0] or None)

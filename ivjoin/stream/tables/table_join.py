@@ -22,7 +22,7 @@ from ivjoin.metrics import JoinMetrics
 from ivjoin.operator.lookup.tables.ordered import count_to
 from ivjoin.operator.match.whole import Part, Whole
 from ivjoin.operator.operator import SymmetricHashJoin
-from ivjoin.outer.emit import pieces_of
+from ivjoin.outer.batches import pieces_of
 from ivjoin.outer.values import has_value
 from ivjoin.plan.cutting import Cut, cut_of, why_pushed
 from ivjoin.plan.join_plan import JoinPlan

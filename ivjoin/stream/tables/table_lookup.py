@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from ivjoin.metrics import JoinMetrics
 from ivjoin.operator.match.output import in_parts
-from ivjoin.outer.emit import BatchRows, Emitter, pieces_of
+from ivjoin.outer.batches import BatchBuilder, BatchRows, pieces_of
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.layout import row_layouts
 from ivjoin.shj.plain import no_rows
@@ -76,7 +76,7 @@ class MatchedTables(TableLookup):
 
     def __init__(self, plan: JoinPlan, left: TableRows, right: pa.RecordBatch, threads: int) -> None:
         super().__init__(plan, left, right, threads)
-        self._emitter = Emitter(plan.schema, plan.fields, plan.spec.batch_size, plan.spec.timezone)
+        self._builder = BatchBuilder(plan.schema, plan.fields, plan.spec.batch_size, plan.spec.timezone)
         self._widths = [layout.widths for layout in row_layouts(plan)]
 
     def _found(self) -> np.ndarray:
@@ -108,4 +108,4 @@ class MatchedTables(TableLookup):
     def _emitted(self, batch: pa.RecordBatch, index: np.ndarray | None, found: np.ndarray) -> pa.RecordBatch:
         """Return left rows of a batch (None: all of them) with their right rows; -1 is a row of nulls."""
         left, right = self._widths
-        return self._emitter.batch(BatchRows(batch, index, left), BatchRows(self._right, found, right))
+        return self._builder.batch(BatchRows(batch, index, left), BatchRows(self._right, found, right))

@@ -288,7 +288,7 @@ def test_unused_keys_are_released() -> None:
         for side in ("left", "right"):
             given += sum(b.num_rows for b in op.push(side, part))
     assert 39_900 < given <= 40_000
-    assert op._core.keys.used < 8000
+    assert op._engine.keys.used < 8000
     assert op.metrics.left_rows_retired > 38_000
 
 

@@ -111,5 +111,5 @@ def test_single_rows_are_stored_together(turns: tuple[str, ...]) -> None:
     assert op.metrics.state_rows == rows * len(turns) - out >= rows
     # 24 bytes a row, of which no more than as much again is of arrays that were put together
     assert pa.total_allocated_bytes() - before < 2 * 24 * rows
-    parts = [*op._core.left.chunks, *op._core.right.each()]
+    parts = [*op._engine.left.chunks, *op._engine.right.each()]
     assert sum(1 if isinstance(c, pa.Array) else c.num_chunks for p in parts for c in p.base) < 100

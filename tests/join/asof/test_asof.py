@@ -18,7 +18,7 @@ import pytest
 import ivjoin
 from ivjoin.cli import main
 from ivjoin.errors import ColumnError, ConditionError, IvjoinError, LateRowError
-from ivjoin.stream.threads import slices
+from ivjoin.stream.threads import sliced_stream
 
 
 def tables(seed: int, n: int, m: int, keys: int, ordered: bool) -> tuple[pa.Table, pa.Table]:
@@ -109,7 +109,7 @@ def test_mistakes() -> None:
 
 @pytest.mark.slow
 def test_parquet_in_the_order_of_its_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slices, "_SLICE_ROWS", 2_000)
+    monkeypatch.setattr(sliced_stream, "_SLICE_ROWS", 2_000)
     left, right = tables(3, 20_000, 30_000, 5, True)
     for name, table in (("l", left), ("r", right)):
         pq.write_table(table, tmp_path / f"{name}.parquet", row_group_size=1_000)

@@ -273,8 +273,8 @@ def test_rows_that_a_refused_batch_evicts_are_not_lost(saved: bool) -> None:
     with pytest.raises(MemoryLimitError):
         push("left", [390] * 100, "x" * 1000)
     assert op.metrics.state_rows == before
-    assert len(op._core.right) < 400
-    assert op.metrics.state_bytes > op._core.bytes_held()  # the evicted rows count
+    assert len(op._engine.right) < 400
+    assert op.metrics.state_bytes > op._engine.bytes_held()  # the evicted rows count
     if saved:
         op = SymmetricHashJoin.restore(op.snapshot())
         assert op.metrics.state_rows == before

@@ -189,7 +189,7 @@ def test_a_plan_that_cannot_be(forge: Forge) -> None:
         routing.plan_from_json(json.dumps(d), SCHEMA, SCHEMA, on="k", condition=BAND)
 
 
-def test_a_plan_that_would_emit_unmatched_rows_twice() -> None:
+def test_a_plan_that_would_emit_alone_rows_twice() -> None:
     d = plan("left")
     entry = d["entries"][0]
     entry[1], entry[2] = [], [[1, sum(a * b for a, b in entry[2])]]  # columns, of which each has all left rows

@@ -67,7 +67,7 @@ def refused(op: SymmetricHashJoin, path: str, why: str) -> None:
 def test_path_is_the_requested_one(path: str) -> None:
     op = operator(path)
     list(op.push("left", rows(path)))
-    assert op._core.state.get("blocks") == (path == "blocks")
+    assert op._engine.state.get("blocks") == (path == "blocks")
 
 
 @pytest.mark.parametrize("taken", [0, 1])
@@ -177,7 +177,7 @@ def test_an_error_between_the_join_and_its_output_stops(
 
     with monkeypatch.context() as patch:
         patch.setattr(output, "made", broken)
-        patch.setattr(type(op._core.emitter), "batch", broken)
+        patch.setattr(type(op._engine.builder), "batch", broken)
         with pytest.raises(error if isinstance(error, type) else RuntimeError):
             op.push("right", rows(path, N))
     refused(op, path, "stopped with an error and cannot go on: (KeyboardInterrupt|no luck)")
@@ -190,7 +190,7 @@ def test_an_error_between_the_join_and_its_output_stops(
 def test_memory_of_a_broken_push_is_released(monkeypatch: pytest.MonkeyPatch) -> None:
     op = operator("blocks", batch_size=100)
     list(op.push("left", rows("blocks", N)))
-    held = op._core.state
+    held = op._engine.state
     before = pa.total_allocated_bytes()
     batch = pa.concat_batches([rows("blocks", N)] * 2)  # in memory of Arrow's own
     assert pa.total_allocated_bytes() > before
@@ -222,7 +222,7 @@ def test_an_iterator_after_an_error_does_not_seem_at_its_end(path: str, monkeypa
     next(out)
     with monkeypatch.context() as patch:
         patch.setattr(output, "made", lambda self: 1 // 0)
-        patch.setattr(type(op._core.emitter), "batch", lambda *_: 1 // 0)
+        patch.setattr(type(op._engine.builder), "batch", lambda *_: 1 // 0)
         with pytest.raises(ZeroDivisionError):
             list(out)
     with pytest.raises(ProtocolError, match="stopped with an error"):
@@ -281,12 +281,12 @@ def test_a_call_while_another_is_at_work(path: str, run: Any, monkeypatch: pytes
         assert op.metrics.left_rows_in == 3
         assert op.schema is not None
 
-    made, batch = output.made, type(op._core.emitter).batch
+    made, batch = output.made, type(op._engine.builder).batch
     out: Any = iter(())
     out = op.push("right", rows(path))
     with monkeypatch.context() as patch:
         patch.setattr(output, "made", lambda self: (meanwhile(), made(self))[1])
-        patch.setattr(type(op._core.emitter), "batch", lambda *args: (meanwhile(), batch(*args))[1])
+        patch.setattr(type(op._engine.builder), "batch", lambda *args: (meanwhile(), batch(*args))[1])
         assert count(out) == 9
     assert len(said) >= 9
     assert all(isinstance(e, ProtocolError) and "another thread, or a call further up" in str(e) for e in said)

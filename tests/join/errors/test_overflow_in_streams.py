@@ -80,7 +80,7 @@ def test_a_side_that_has_been_empty_forgets() -> None:
     list(op.push("left", one(1, -(2**63))))
     list(op.push("right", one(2, 5)))  # the far row has left
     list(op.push("left", one(2, 5)))
-    store = op._core.stores[0]
+    store = op._engine.stores[0]
     assert op.metrics.state_rows >= 1 and int(store.extents[:, 0].min()) > -(2**62)
     with pytest.raises(EvaluationError):
         list(op.push("right", one(2, -(2**63))))

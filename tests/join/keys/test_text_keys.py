@@ -56,7 +56,7 @@ def test_every_row_has_its_own_text(keys: str, types: str, how: str) -> None:
     op = SymmetricHashJoin(
         schema, schema, condition=f"{equal} AND {BAND}", how=how, left_order="t", right_order="t", batch_size=7
     )
-    held = [type(c) is KeyTextColumn for c in op._core.stores[0].columns]
+    held = [type(c) is KeyTextColumn for c in op._engine.stores[0].columns]
     assert sum(held) == sum(k != "n" for k in KEYS[keys])
     rng = np.random.default_rng(len(keys))
     given: tuple[list[Row], list[Row]] = [], []
@@ -91,14 +91,14 @@ def test_text_of_keys_that_come_and_go() -> None:
             made = {"s": texts, "n": own, "b": [b""] * n, "t": numbers // 8, "v": own}
             for out in op.push(side, pa.record_batch([pa.array(made[f.name], f.type) for f in schema], schema=schema)):
                 got += [(r[s], r[v]) for r in out.to_pylist() for s, v in (("s", "v"), ("s_right", "v_right"))]
-        arenas.add(len(op._core.keys._arena))  # type: ignore[attr-defined]
+        arenas.add(len(op._engine.keys._arena))  # type: ignore[attr-defined]
     for out in op.finish():
         got += [(r[s], r[v]) for r in out.to_pylist() for s, v in (("s", "v"), ("s_right", "v_right"))]
     there = [(s, v) for s, v in got if s is not None]
     assert all(s == f"{v} {'.' * (v % 97 if v % 5 == 0 else 3)}" for s, v in there)
     assert len(there) == 2 * 40 * n
     assert op.metrics.state_rows == 0
-    assert op._core.keys.n_ids < 10 * n
+    assert op._engine.keys.n_ids < 10 * n
     assert max(arenas) < 400_000
 
 

@@ -44,7 +44,7 @@ def test_words_that_make_one_sum_are_different_keys() -> None:
     op = operator(on=["a", "b"])
     list(op.push("left", rows([(0, ODD - 2**64), (1, 0), (1, 1)])))
     assert taken(op.push("right", rows([(1, 0), (2, ODD - 2**64)]))) == Counter({(1, 0, 1, 0): 1})
-    assert op._core.state.get("key_kind") == at.INTS
+    assert op._engine.state.get("key_kind") == at.INTS
 
 
 @pytest.mark.parametrize("safe", [(False, False), (False, True), (True, False), (True, True)])
@@ -52,7 +52,7 @@ def test_every_pair_of_ends(safe: tuple[bool, bool]) -> None:
     pairs = list(itertools.product(ENDS, repeat=2))
     equal = " AND ".join(f"l.{c} {'<=>' if s else '='} r.{c}" for c, s in zip("ab", safe, strict=True))
     op = operator(condition=equal, how="full")
-    assert isinstance(op._core.keys, WordKeys)
+    assert isinstance(op._engine.keys, WordKeys)
     want: Counter[Any] = Counter()
     for i, p in enumerate(pairs):
         if all(v is not None or s for v, s in zip(p, safe, strict=True)):
@@ -92,7 +92,7 @@ def test_words_of_every_type(types: tuple[pa.DataType, ...]) -> None:
 
     left, right = some(list(range(27))), some(list(range(0, 54, 2)))
     op = SymmetricHashJoin(schema, schema, on=names)
-    assert isinstance(op._core.keys, WordKeys)
+    assert isinstance(op._engine.keys, WordKeys)
     list(op.push("left", left))
     got = sum(b.num_rows for b in op.push("right", right))
     assert got == sum(a == b for a in keys(left) for b in keys(right)) > 0
@@ -100,16 +100,16 @@ def test_words_of_every_type(types: tuple[pa.DataType, ...]) -> None:
 
 def test_text_next_to_a_word_is_bytes() -> None:
     schema = pa.schema([("a", pa.int64()), ("s", pa.string())])
-    assert isinstance(SymmetricHashJoin(schema, schema, on=["a", "s"])._core.keys, ByteKeys)
+    assert isinstance(SymmetricHashJoin(schema, schema, on=["a", "s"])._engine.keys, ByteKeys)
 
 
 def test_a_computed_word_that_errs_is_left_to_the_condition() -> None:
     op = operator(on="a", condition=f"100 div l.b = r.b AND {BAND}", on_late="drop")
-    assert isinstance(op._core.keys, WordKeys)
+    assert isinstance(op._engine.keys, WordKeys)
     assert taken(op.push("left", rows([(1, 20), (1, 50), (2, 20)]))) == Counter()
     assert taken(op.push("right", rows([(1, 5), (2, 2)]))) == Counter({(1, 20, 0, 5, 0): 1})
     list(op.push("left", rows([(7, 0)], 3)))  # 100 div 0: no row of key 7 is there
-    assert op._core.rekeyed
+    assert op._engine.rekeyed
     assert taken(op.push("right", rows([(2, 5), (1, 2)], 2))) == Counter({(2, 20, 2, 5, 2): 1, (1, 50, 1, 2, 3): 1})
 
 
@@ -123,6 +123,6 @@ def test_ids_are_taken_back_and_given_again() -> None:
             got += sum(b.num_rows for b in op.push(side, rows(pairs, i * step)))
         for (x, p), (y, q) in itertools.product(enumerate(both[0]), enumerate(both[1])):
             want += p == q and abs(x - y) <= 3  # no key comes again in a later step
-        most = max(most, len(op._core.keys.slots))
+        most = max(most, len(op._engine.keys.slots))
     assert got == want > 0
     assert most < 4000

@@ -176,7 +176,7 @@ def test_rebuilt_state_is_complete() -> None:
         op.account.limit = 0
         if i == 12:
             for each in (free, op):
-                each._core.rekey()
+                each._engine.rekey()
         if i in (14, 16):
             marks = {"t": 50 * i, "t * 2": 100 * i}
             assert rows_of(op.advance("left", marks)) == rows_of(free.advance("left", marks))

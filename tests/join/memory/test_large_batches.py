@@ -10,7 +10,7 @@ import pytest
 
 import ivjoin
 from ivjoin.operator.lookup.answer import Answers
-from ivjoin.outer.emit import Emitter
+from ivjoin.outer.batches import BatchBuilder
 
 BIG = "x" * (32 << 20)
 
@@ -80,14 +80,14 @@ def test_halves_of_a_batch_have_the_same_rows(answer: str, pieces: int, monkeypa
     left = pa.table({"k": [i % 3 for i in range(50)], "t": range(50)})
     right = pa.table({"k": [i % 2 for i in range(20)], "t": range(5, 25), "s": [f"text {i}" for i in range(20)]})
     whole = ANSWERS[answer](left, right).read_all()
-    build, answered = Emitter.batch, Answers._answer
+    build, answered = BatchBuilder.batch, Answers._answer
 
     def at_most_three(batch: pa.RecordBatch) -> pa.RecordBatch:
         if batch.num_rows > 3:
             raise pa.ArrowInvalid("offset overflow")
         return batch
 
-    monkeypatch.setattr(Emitter, "batch", lambda *args: at_most_three(build(*args)))
+    monkeypatch.setattr(BatchBuilder, "batch", lambda *args: at_most_three(build(*args)))
     monkeypatch.setattr(Answers, "_answer", lambda *args: at_most_three(answered(*args)))
     in_pieces = right.to_batches(max_chunksize=20 // pieces)
     table = pieces == 1 and "aggregates" not in answer  # which a table answers at once

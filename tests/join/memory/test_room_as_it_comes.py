@@ -13,8 +13,7 @@ import pyarrow as pa
 import pytest
 
 from ivjoin import SymmetricHashJoin
-from ivjoin.operator.match import lending
-from ivjoin.operator.memory import scratch
+from ivjoin.operator.match.kernel import reuse, scratch
 from ivjoin.operator.memory.budget import bytes_of
 from ivjoin.shj.kernels.keys.key_kernels import SOME_PLACES, SOME_ROOM
 
@@ -90,13 +89,13 @@ def test_keys_get_slots_in_order_of_arrival(kind: str, keys: int, limit: str | N
 
 @pytest.mark.parametrize("kind", KEYS)
 def test_slots_are_hardly_more_than_keys(kind: str) -> None:
-    lending.forget()
+    reuse.forget()
     op = made(kind)
     for k, batch in batches(kind, 3, 20_000, 50):
         cut = batch.filter(pa.array(k < 50))
         for side in ("left", "right"):
             list(op.push(side, cut))
-    assert len(op._core.keys.slots) <= 50 + 1500 // 4 + 64  # type: ignore[union-attr]
+    assert len(op._engine.keys.slots) <= 50 + 1500 // 4 + 64  # type: ignore[union-attr]
 
 
 @pytest.mark.nojit
@@ -106,9 +105,9 @@ def test_capacity_for_keys_with_many_rows_is_close_to_their_count(kind: str) -> 
 
     There are slots for them, which keys had that came once, before the others.
     """
-    lending.forget()
+    reuse.forget()
     op = made(kind)
-    held = op._core.keys  # type: ignore[union-attr]
+    held = op._engine.keys  # type: ignore[union-attr]
     rng = np.random.default_rng(7)
 
     def pushes() -> Iterator[tuple[int, np.ndarray, pa.RecordBatch]]:
@@ -147,7 +146,7 @@ def test_scratch_belongs_to_one_push_of_one_operator() -> None:
         for p, side in enumerate(("left", "right")):
             open_ = [(o, iter(ops[o].push(side, given[p][i]))) for o in range(len(ops))]
             while open_:  # a batch of each in turn, so that all of their pushes are under way
-                held = [ops[o]._core.state._scratch for o, _ in open_]  # type: ignore[union-attr]
+                held = [ops[o]._engine.state._scratch for o, _ in open_]  # type: ignore[union-attr]
                 there = [h for h in held if h is not None]
                 assert len(set(map(id, there))) == len(there)
                 assert not set(map(id, there)) & set(map(id, scratch.idle))
@@ -158,7 +157,7 @@ def test_scratch_belongs_to_one_push_of_one_operator() -> None:
                     else:
                         got[o].update(zip(out.column("n").to_pylist(), out.column("n_right").to_pylist()))
             for op in ops:
-                assert op._core.state._scratch is None  # type: ignore[union-attr]
+                assert op._engine.state._scratch is None  # type: ignore[union-attr]
     assert all(g == want for g in got)
     assert len(scratch.idle) <= 4
 
@@ -181,7 +180,7 @@ def test_alternating_wide_and_long_batches_free_scratch() -> None:
         t = np.arange(4000 * i, 4000 * i + 4000)
         list(long.push("left", pa.record_batch({"k": t % 9, "t": t, "n": t})))
         list(op.push("left", pa.record_batch([np.arange(300)] * 7, wide)))
-        held = [o._core.state._scratch for o in (long, op)]  # type: ignore[union-attr]
+        held = [o._engine.state._scratch for o in (long, op)]  # type: ignore[union-attr]
         assert held == [None, None]
     assert len(scratch.idle) <= 4
 

@@ -132,7 +132,7 @@ def test_change_to_sorted_runs_waits_for_memory(monkeypatch: pytest.MonkeyPatch)
         out = 0
         for i in range(40):
             if crowded and i == 20:
-                for store in op._core.stores:  # type: ignore[attr-defined]
+                for store in op._engine.stores:  # type: ignore[attr-defined]
                     store._steps = 1 << 30
             for side in ("left", "right"):
                 t = 50 * i + rng.integers(0, 1800, 500)

@@ -16,7 +16,7 @@ from oracle import HOWS, rows_of
 from ivjoin import MemoryLimitError, Order, Spill, SymmetricHashJoin
 from ivjoin.shj.store.disk import logs
 from ivjoin.shj.store.disk.backing import Files
-from ivjoin.shj.store.rows import spilled
+from ivjoin.shj.store.rows import spilled_payload
 
 TYPES = {
     "f": pa.float64(), "i": pa.int16(), "b": pa.bool_(), "s": pa.string(), "w": pa.large_binary(),
@@ -41,7 +41,7 @@ def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logs, "_SEGMENT", 512)
     monkeypatch.setattr(logs, "_BLOCK_SHIFT", 11)
     monkeypatch.setattr(logs, "_LITTLE", 4096)
-    monkeypatch.setattr(spilled, "_AT_ONCE", 3000)
+    monkeypatch.setattr(spilled_payload, "_AT_ONCE", 3000)
 
 
 def drawn(rng: np.random.Generator, t: int, n: int, nulls: float, mixed: bool) -> pa.RecordBatch:
@@ -91,7 +91,7 @@ def test_output_of_records(question: str, how: str, names: list[str]) -> None:
             batch = drawn(rng, 20 * i, int(rng.choice([1, 40, 150])), 0.1 if i > 4 else 0.0, False)
             batch = _of_words(batch, names)
             assert rows_of(op.push(side, batch)) == rows_of(free.push(side, batch))
-            gathers |= any(op._core.gathers)
+            gathers |= any(op._engine.gathers)
         if i == 7:
             op = SymmetricHashJoin.restore(op.snapshot(), **limit)
     assert gathers or "semi" in how or "anti" in how

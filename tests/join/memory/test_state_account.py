@@ -54,7 +54,7 @@ def reachable(root: Any, without: set[int]) -> dict[int, int]:
 
 def held(op: SymmetricHashJoin) -> int:
     plans = reachable(op.plan, set())  # tables that all operators of a plan share
-    mine = {k: v for k, v in op.__dict__.items() if k not in ("plan", "_layouts", "_emitter")}
+    mine = {k: v for k, v in op.__dict__.items() if k not in ("plan", "_layouts", "_builder")}
     return sum(reachable(mine, set(plans)).values())
 
 
@@ -128,7 +128,7 @@ def test_through_bursts_sweeps_and_sorted_runs(path: str) -> None:
                 for at, _ in enumerate(op.push(side, batch)):
                     if at == 2:
                         assert op.metrics.state_bytes == held(op)
-            seen.add(op._core.state.get("blocks"))
+            seen.add(op._engine.state.get("blocks"))
             if i % 7 == 0 or 38 < i < 50:
                 assert op.metrics.state_bytes == held(op)
         most, now = op.metrics.peak_state_bytes, op.metrics.state_bytes

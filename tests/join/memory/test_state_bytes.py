@@ -9,7 +9,7 @@ import pytest
 from bench import report, tables
 from bench.memory import KINDS, held
 from ivjoin import SymmetricHashJoin
-from ivjoin.operator.match import lending
+from ivjoin.operator.match.kernel import reuse
 
 
 @pytest.mark.slow
@@ -23,7 +23,7 @@ def test_state_is_at_most_twice_the_payload(kind, make, condition):
 @pytest.mark.one_in(5)
 @pytest.mark.parametrize("which", [0, 1, 3, 4, 5, 6], ids=lambda i: KINDS[i][0])
 def test_state_is_less_than_one_and_a_half_times_the_payload_where_keys_have_many_rows(which: int) -> None:
-    lending.forget()
+    reuse.forget()
     assert held(*KINDS[which], 10_000)["ratio"] < 1.5
 
 

@@ -138,7 +138,7 @@ def test_a_promise_of_the_column_is_what_its_own_order_makes_it() -> None:
 def test_only_declared_orders_report_their_progress() -> None:
     schema = pa.schema({"a": pa.int64()})
     op = SymmetricHashJoin(schema, schema, condition="abs(l.a - r.a) <= 2", left_order="a + 1", right_order="a + 1")
-    assert len(op._core.frontiers[0].trackers) == 2
+    assert len(op._engine.frontiers[0].trackers) == 2
     assert list(op.reach("left", [ordinal_of(8, INT64)])) == []
     with pytest.raises(ProtocolError, match="got 2 edges; the side has 1 orders"):
         op.reach("left", [3, 3])

@@ -11,7 +11,7 @@ import pytest
 from oracle import HOWS
 
 from ivjoin import Order, ProtocolError, SymmetricHashJoin, band_join, multi_join
-from ivjoin.stream.threads import slices
+from ivjoin.stream.threads import sliced_stream
 
 S = pa.schema({"k": pa.int64(), "t": pa.int64(), "x": pa.float64(), "s": pa.string()})
 BAND = "l.t BETWEEN r.t - 5 AND r.t + 3"
@@ -112,7 +112,7 @@ def test_a_stream_gives_bounds_between_its_batches(threads: int) -> None:
 def test_bounds_are_empty_only_after_the_last_row(monkeypatch: pytest.MonkeyPatch) -> None:
     """A band that is too wide for slices is joined by one operator after both inputs have ended."""
     for name, value in {"_SLICE_ROWS": 4, "_MOST_ROWS": 10, "_COPIED": 8}.items():
-        monkeypatch.setattr(slices, name, value)
+        monkeypatch.setattr(sliced_stream, name, value)
     t = pa.table({"t": range(20)})
     stream = band_join(
         t.to_reader(), t.to_reader(), condition="l.t BETWEEN r.t - 1000 AND r.t + 1000", left_order="t",
@@ -127,7 +127,7 @@ def test_bounds_are_empty_only_after_the_last_row(monkeypatch: pytest.MonkeyPatc
         rows += batch.num_rows
     assert next(stream, None) is None
     assert stream.output_bounds() == {}
-    assert isinstance(stream._run.operator, slices.SlicedJoin)
+    assert isinstance(stream._run.operator, sliced_stream.SlicedStream)
     assert stream._run.operator._alone is not None
 
 

@@ -100,7 +100,7 @@ def test_filter_without_consequences_needs_no_bounds() -> None:
     schema = pa.schema({"a": pa.int64(), "x": pa.int64()})
     text = "l.a BETWEEN r.a - 5 AND r.a + 5 AND l.x <> r.x AND l.x < 25 AND r.x >= 10"
     op = SymmetricHashJoin(schema, schema, condition=text, left_order="a", right_order="a")
-    assert [op._core.state.side(s, "in_kernel") for s in (0, 1)] == [1, 1]
+    assert [op._engine.state.side(s, "in_kernel") for s in (0, 1)] == [1, 1]
 
 
 def test_explain_shows_it() -> None:

@@ -17,7 +17,7 @@ from seeds import each, in_blocks
 
 import ivjoin
 from ivjoin import Order, SymmetricHashJoin
-from ivjoin.operator.match import lending
+from ivjoin.operator.match.kernel import reuse
 
 BATCH = 256
 FAST, LONG = 5_000, 1_000_000
@@ -172,12 +172,12 @@ def test_unreferenced_operator_frees_its_memory_at_once(how: str) -> None:
     op = SymmetricHashJoin(t.schema, t.schema, on="k", condition="l.a = r.a", how=how, left_order="a", right_order="a")
     for b in t.to_batches(max_chunksize=30):
         assert [x for side in ("left", "right") for x in op.push(side, b)] != []
-    held = [weakref.ref(x) for x in (op, op._core.keys, *op._core.stores)]
+    held = [weakref.ref(x) for x in (op, op._engine.keys, *op._engine.stores)]
     gc.disable()
     try:
         del op
         assert held[0]() is None
-        lending.forget()  # what little it held waits for the next operator of its plan
+        reuse.forget()  # what little it held waits for the next operator of its plan
         assert [x() for x in held] == [None] * 4
     finally:
         gc.enable()

@@ -15,7 +15,7 @@ from join import duck
 from join.fed import SIDES, fed, in_turn
 
 from ivjoin import Order, SymmetricHashJoin, explain
-from ivjoin.operator.match import core
+from ivjoin.operator.match import pair_state
 from ivjoin.operator.pruning import prune_bounds as bounds
 
 Row = dict[str, Any]
@@ -103,13 +103,13 @@ def asked(text: str, monkeypatch: pytest.MonkeyPatch, n: int = 100) -> tuple[int
     schema = pa.schema({"k": pa.int64(), "a": pa.int64(), "b": pa.int64()})
     op = SymmetricHashJoin(schema, schema, on="k", condition=text, left_order="a", right_order="a")
     times = [0]
-    bound = core.Core.bound
+    bound = pair_state.PairState.bound
 
-    def counted(self: core.Core, p: int) -> None:
+    def counted(self: pair_state.PairState, p: int) -> None:
         times[0] += 1
         bound(self, p)
 
-    monkeypatch.setattr(core.Core, "bound", counted)
+    monkeypatch.setattr(pair_state.PairState, "bound", counted)
     held = []
     for i in range(0, 500 * n, 500):
         for side, width in (("left", 40), ("right", 9)):

@@ -100,9 +100,9 @@ def test_python_decides_only_some_pairs(condition: str, monkeypatch: pytest.Monk
         asked.append(n)
         return holds(nodes, column, n)
 
-    def counted(core: Any, p: int, batch: pa.RecordBatch) -> None:
-        all_pairs.append(core.state.get("n_pairs"))
-        decide(core, p, batch)
+    def counted(engine: Any, p: int, batch: pa.RecordBatch) -> None:
+        all_pairs.append(engine.state.get("n_pairs"))
+        decide(engine, p, batch)
 
     monkeypatch.setattr(residual, "holds", noted)
     monkeypatch.setattr(pairs, "decide", counted)

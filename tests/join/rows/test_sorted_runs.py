@@ -17,7 +17,7 @@ from join.tables import Ids, ids
 
 import ivjoin
 from ivjoin.operator.match import pairs
-from ivjoin.operator.match.core import Core
+from ivjoin.operator.match.pair_state import PairState
 from ivjoin.shj.store.rows.side import SideStore
 
 pytestmark = pytest.mark.usefixtures("contract_every_row")
@@ -82,7 +82,7 @@ def test_store_changes_to_the_axis_with_fewest_candidates(
     left, right = sides(np.random.default_rng(5), 2000)
     condition = f"l.t BETWEEN r.t - 200 AND r.t + 200 AND {near}"
     got, op = joined(left, right, condition, "full", 100)
-    for store in op._core.stores:
+    for store in op._engine.stores:
         assert store.runs is not None
         assert (store.runs.axis, store.runs.second) in axes
     assert got == wanted(left, right, condition, "full")
@@ -105,7 +105,7 @@ def test_no_turn_where_no_axis_is_better(monkeypatch: pytest.MonkeyPatch) -> Non
     got, op = joined(left, right, condition, "inner", 100)
     assert asked
     assert set(asked) == {0}
-    assert all(store.runs is None for store in op._core.stores)
+    assert all(store.runs is None for store in op._engine.stores)
     assert got == wanted(left, right, condition, "inner")
 
 
@@ -123,9 +123,9 @@ def test_a_restored_operator_searches_as_the_one_before_it() -> None:
             for at in range(half.start, half.stop, 20):
                 for side, table in (("left", left), ("right", right)):
                     rows += ids(op.push(side, table.slice(at, 20).combine_chunks().to_batches()[0]), "inner")
-        led.append([store.led() for store in op._core.stores])
+        led.append([store.led() for store in op._engine.stores])
         op = ivjoin.SymmetricHashJoin.restore(op.snapshot())
-        led.append([store.led() for store in op._core.stores])
+        led.append([store.led() for store in op._engine.stores])
     assert led[0] == led[1] == led[2] == led[3]
     assert all(led[0])
     assert rows == wanted(left, right, condition, "inner")
@@ -145,10 +145,10 @@ def test_a_large_batch_turns_to_runs_on_its_way(monkeypatch: pytest.MonkeyPatch)
     probed = []
     next_piece = pairs.next_piece
 
-    def counted(core: Core, p: int) -> None:
-        at = core.state.get("row")
-        next_piece(core, p)
-        probed.append((at, core.stores[0].led() is not None))
+    def counted(engine: PairState, p: int) -> None:
+        at = engine.state.get("row")
+        next_piece(engine, p)
+        probed.append((at, engine.stores[0].led() is not None))
 
     monkeypatch.setattr(pairs, "next_piece", counted)
     got = sum(batch.num_rows for batch in op.push("right", right.to_batches()[0]))

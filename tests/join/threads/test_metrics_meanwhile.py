@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from ivjoin import Order, SymmetricHashJoin
-from ivjoin.operator.match import lending
+from ivjoin.operator.match.kernel import reuse
 from ivjoin.shj.store.rows import schedules, stored_rows
 
 SCHEMA = pa.schema({"k": pa.int64(), "t": pa.int64(), "s": pa.string()})
@@ -22,7 +22,7 @@ def batch(seed: int, rows: int) -> pa.RecordBatch:
 
 
 def operator() -> SymmetricHashJoin:
-    lending.forget()  # or it begins with the room that one before it has left
+    reuse.forget()  # or it begins with the room that one before it has left
     order = Order("t", slack=10_000)
     return SymmetricHashJoin(
         SCHEMA, SCHEMA, on="k", condition="l.t BETWEEN r.t - 5 AND r.t + 9", left_order=order, right_order=order
@@ -34,7 +34,7 @@ def test_a_schedule_that_begins_meanwhile(monkeypatch: pytest.MonkeyPatch) -> No
     for p in ("left", "right"):
         list(op.push(p, batch(1, 300)))
     counted = op.metrics.state_bytes
-    held = op._core.stores[0].schedules
+    held = op._engine.stores[0].schedules
     heap = np.zeros(4, dtype=np.int64)
     size, came = schedules.in_memory, []
 

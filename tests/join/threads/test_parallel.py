@@ -16,16 +16,16 @@ from ivjoin.operator.match import whole
 from ivjoin.plan.cache import planned
 from ivjoin.plan.cutting import Cut, cut_of
 from ivjoin.stream import workers
-from ivjoin.stream.threads import slices
+from ivjoin.stream.threads import sliced_stream
 from ivjoin.stream.threads.pieces import Piece
-from ivjoin.stream.threads.slices import SlicedJoin
+from ivjoin.stream.threads.sliced_stream import SlicedStream
 
 pytestmark = pytest.mark.usefixtures("small_slices")
 
 
 def cut(stream: Any) -> bool:
     """Whether it was joined in slices to its end."""
-    return isinstance(stream._run.operator, SlicedJoin) and stream._run.operator._alone is None
+    return isinstance(stream._run.operator, SlicedStream) and stream._run.operator._alone is None
 
 
 @pytest.mark.parametrize("on_late", ["raise", "drop"])
@@ -61,7 +61,7 @@ def test_joined_late_row_is_emitted_once() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["inner", "full"])
 def test_a_band_too_wide_to_be_cut_is_joined_by_one_operator(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slices, "_MOST_ROWS", 2)
+    monkeypatch.setattr(sliced_stream, "_MOST_ROWS", 2)
     left, right = side(1, 2500), side(2, 2500)
     options: dict[str, Any] = {
         "on": "k", "condition": "l.x BETWEEN r.x - 900 AND r.x + 900", "how": how, "left_order": "x",
@@ -71,7 +71,7 @@ def test_a_band_too_wide_to_be_cut_is_joined_by_one_operator(how: str, monkeypat
     readers = (pa.RecordBatchReader.from_batches(t.schema, t.to_batches(max_chunksize=150)) for t in (left, right))
     many = band_join(*readers, threads=2, **options)
     assert rows_of(many.read_all()) == want
-    assert isinstance(many._run.operator, SlicedJoin) and many._run.operator._alone is not None
+    assert isinstance(many._run.operator, SlicedStream) and many._run.operator._alone is not None
     assert many.metrics.state_rows == 0
 
 
@@ -216,7 +216,7 @@ def test_joins_without_slices_explain_why_and_use_one_thread() -> None:
         said = cut_of(planned(left.schema, left.schema, **options))
         assert isinstance(said, str) and said.startswith(why), said
         _, many = both(left, left, 2, sort="never", **options)
-        assert not isinstance(many._run.operator, SlicedJoin)
+        assert not isinstance(many._run.operator, SlicedStream)
     found = cut_of(planned(left.schema, left.schema, condition=BAND, how="right", left_order="x", right_order="x"))
     assert isinstance(found, Cut)
     text = explain(left.schema, left.schema, condition=BAND, how="right", left_order="x", right_order="x")
@@ -238,7 +238,7 @@ def test_waiting_rows_are_not_scanned_for_each_batch(monkeypatch: pytest.MonkeyP
         looks += 1
         return len(piece.low)
 
-    monkeypatch.setattr(slices, "_SLICE_ROWS", 5000)
+    monkeypatch.setattr(sliced_stream, "_SLICE_ROWS", 5000)
     monkeypatch.setattr(Piece, "rows", property(rows))
     n = 600
     batches = [pa.record_batch({"x": [i], "v": [i]}) for i in range(n)]
@@ -278,7 +278,7 @@ def test_slices_of_wide_rows_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
     peaks = []
     for most in (16 << 20, 20_000):
         for name, value in {"_SLICE_ROWS": 1 << 20, "_SLICE_BYTES": most, "_WIDE_ROWS": 16}.items():
-            monkeypatch.setattr(slices, name, value)
+            monkeypatch.setattr(sliced_stream, name, value)
         readers = (pa.RecordBatchReader.from_batches(table.schema, table.to_batches(50)) for _ in (0, 1))
         stream = band_join(*readers, condition="l.t = r.t", left_order="t", right_order="t", threads=2)
         assert stream.read_all().num_rows == n

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ivjoin import band_join
-from ivjoin.stream.threads.slices import SlicedJoin
+from ivjoin.stream.threads.sliced_stream import SlicedStream
 
 ROWS, KEYS = 140_000, 5000  # of each file; the rows of a key are further apart than the bands
 
@@ -27,6 +27,6 @@ def test_rows_of_files_stay_near_the_window(band: int, threads: int, tmp_path: P
         condition=f"l.t BETWEEN r.t - {band} AND r.t + {band}", threads=threads, columns=["t"],
     )  # fmt: skip
     assert sum(batch.num_rows for batch in stream) == ROWS
-    assert isinstance(stream._run.operator, SlicedJoin)
+    assert isinstance(stream._run.operator, SlicedStream)
     window = 2 * (2 * band + 1)
     assert stream.metrics.peak_state_rows <= max(8 * 250 + threads * 4 * 250, window) + 2 * 500

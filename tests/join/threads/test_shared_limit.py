@@ -16,19 +16,19 @@ from places import PATHS
 from resident import needs_resident
 
 from ivjoin import MemoryLimitError, Order, UnsupportedError, band_join, window_join
-from ivjoin.stream import prepared
-from ivjoin.stream.threads import memory, slices
-from ivjoin.stream.threads.slices import SlicedJoin
+from ivjoin.stream import run_of_two
+from ivjoin.stream.threads import memory, sliced_stream
+from ivjoin.stream.threads.sliced_stream import SlicedStream
 
 BAND = "l.x BETWEEN r.x - 30 AND r.x + 20"
 
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slices, "_SLICE_ROWS", 2000)
-    monkeypatch.setattr(slices, "_COPIED", 2)
-    monkeypatch.setattr(prepared, "_PARALLEL_ROWS", 400)
-    monkeypatch.setattr(prepared, "_PUSH_ROWS", 400)
+    monkeypatch.setattr(sliced_stream, "_SLICE_ROWS", 2000)
+    monkeypatch.setattr(sliced_stream, "_COPIED", 2)
+    monkeypatch.setattr(run_of_two, "_PARALLEL_ROWS", 400)
+    monkeypatch.setattr(run_of_two, "_PUSH_ROWS", 400)
     monkeypatch.setattr(memory, "_LEAST", 50_000)
     monkeypatch.setattr(memory, "_LEAST_ROWS", 100)
 
@@ -79,7 +79,7 @@ def test_the_rows_of_one_thread(how: str, shape: str, way: str) -> None:
     want = rows_of(band_join(left, right, **options).read_all())
     put = {"table": lambda t: t, "stream": streamed, "sorted": shuffled}[shape]
     stream = limited(put(left), put(right), want, 700_000, way, **options)
-    assert isinstance(stream._run.operator, SlicedJoin)
+    assert isinstance(stream._run.operator, SlicedStream)
     # A full join whose slices do not fit the limit goes on in one operator.
     assert stream._run.operator._alone is None or how == "full"
     assert (stream.metrics.left_rows_in, stream.metrics.left_rows_retired) == (6000, 6000)
@@ -97,7 +97,7 @@ def test_what_does_not_fit_into_a_slice_is_spilled_by_one_operator(how: str) -> 
     }  # fmt: skip
     want = rows_of(band_join(left, right, **options).read_all())
     stream = limited(left, right, want, 240_000, "spill", **options)
-    assert isinstance(stream._run.operator, SlicedJoin)
+    assert isinstance(stream._run.operator, SlicedStream)
     assert stream._run.operator._alone is not None
     if how in ("inner", "left", "right", "full"):
         assert stream.metrics.reads > 0
@@ -107,7 +107,7 @@ def test_what_does_not_fit_into_a_slice_is_spilled_by_one_operator(how: str) -> 
 @pytest.mark.parametrize(("how", "way"), [(how, ["raise", "spill"][i % 2]) for i, how in enumerate(HOWS)])
 def test_rows_that_cannot_wait_are_joined_by_one_operator(how: str, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Slices that do not fit in memory: it goes on with the whole limit, which grows as what was gathered is pushed."""
-    monkeypatch.setattr(slices, "_MORE_COPIED", 1000)
+    monkeypatch.setattr(sliced_stream, "_MORE_COPIED", 1000)
     left, right = side(7, 8000, rough=5), side(8, 8000, rough=5)
     order = Order("x", slack=5)
     options: dict[str, Any] = {"on": "k", "condition": BAND, "how": how, "left_order": order, "right_order": order}
@@ -134,7 +134,7 @@ def test_aggregates_with_a_limit_run_on_one_thread() -> None:
     }  # fmt: skip
     want = rows_of(window_join(left, right, **options).read_all())
     stream = limited(left, right, want, 3_000_000, "raise", window_join, **options)
-    assert not isinstance(stream._run.operator, SlicedJoin)
+    assert not isinstance(stream._run.operator, SlicedStream)
 
 
 def test_too_small_a_limit_is_reported_once() -> None:
@@ -152,7 +152,7 @@ def test_a_limit_too_small_to_be_shared_is_that_of_one_operator() -> None:
     options: dict[str, Any] = {"on": "k", "condition": BAND, "left_order": "x", "right_order": "x"}
     stream = band_join(left, right, threads=2, memory_limit=99_000, **options)
     assert rows_of(stream.read_all()) == rows_of(band_join(left, right, **options).read_all())
-    assert not isinstance(stream._run.operator, SlicedJoin)
+    assert not isinstance(stream._run.operator, SlicedStream)
 
 
 _CHILD = """
@@ -207,7 +207,7 @@ def test_the_process_stays_within(shape: str) -> None:
     peak, one, two, kind, spilled = child(shape, 16_000_000, 2_000_000, 100_000 if shape == "table" else 30_000)
     assert peak <= 16_000_000 + 64_000_000
     assert two == one
-    assert kind == "SlicedJoin"
+    assert kind == "SlicedStream"
     assert shape == "stream" or spilled > 0
 
 
@@ -217,4 +217,4 @@ def test_the_process_stays_within_through_ten_million_rows() -> None:
     peak, _, two, kind, _ = child("stream", 40_000_000, 10_000_000, 200_000)
     assert peak <= 40_000_000 + 64_000_000
     assert two > 0
-    assert kind == "SlicedJoin"
+    assert kind == "SlicedStream"

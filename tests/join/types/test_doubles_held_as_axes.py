@@ -37,7 +37,7 @@ def record(t: Any, first: int, absent: Any = ()) -> pa.RecordBatch:
 
 
 def held(op: SymmetricHashJoin, side: int) -> type:
-    return type(op._core.stores[side].columns[op._core.stores[side].stored.index(1)])
+    return type(op._engine.stores[side].columns[op._engine.stores[side].stored.index(1)])
 
 
 def bits_out(batches: list[pa.RecordBatch]) -> dict[int, int | None]:

@@ -156,16 +156,16 @@ def test_kernel_reserves_memory_first() -> None:
     batch = table(11, 30)
     op = SymmetricHashJoin(S, S, on="k", condition=BAND)
     list(op.push("left", batch))
-    store = op._core.stores[0]
+    store = op._engine.stores[0]
     column = next(c for c in store.texts if c.type == pa.string())
     assert isinstance(column, text_columns.BytesColumn)
     before, arena = column._top, len(column._arena)
     longer = batch.set_column(2, S.field("s"), pa.array(["y" * arena] * 30))
-    room.make_room(op._core, 0, longer, False)
-    longer._export_to_c(op._core.state.in_struct)
-    assert push_kernels.push_batch(op._core.state.at, 0) == at.STORE | at.MORE
+    room.make_room(op._engine, 0, longer, False)
+    longer._export_to_c(op._engine.state.in_struct)
+    assert push_kernels.push_batch(op._engine.state.at, 0) == at.STORE | at.MORE
     assert (column._top, len(column._arena)) == (before, arena)
-    assert column.record["wanted"][0] == before + op._core.state.get("n_kept") * arena
+    assert column.record["wanted"][0] == before + op._engine.state.get("n_kept") * arena
 
 
 def test_arenas_stay_at_the_size_of_the_window() -> None:
@@ -183,7 +183,7 @@ def test_arenas_stay_at_the_size_of_the_window() -> None:
             rows = [row for side in ("left", "right") for b in op.push(side, batch) for row in b.to_pylist()]
             assert len(rows) == 20
             assert {(row["s"], row["s_right"]) for row in rows} == {("x" * size,) * 2}
-            texts = [c for store in op._core.stores for c in store.texts]
+            texts = [c for store in op._engine.stores for c in store.texts]
             most = max(most, *(len(c._arena) for c in texts if isinstance(c, text_columns.BytesColumn)))
         return most
 

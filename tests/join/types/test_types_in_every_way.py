@@ -16,9 +16,9 @@ from taken import one_of
 import ivjoin
 from ivjoin import SymmetricHashJoin
 from ivjoin.routing import along, plan_join, simulate
-from ivjoin.stream import prepared
+from ivjoin.stream import run_of_two
 from ivjoin.stream.sort import dealing
-from ivjoin.stream.threads import slices
+from ivjoin.stream.threads import sliced_stream
 
 ROWS = 24
 TEXT = ["a", "b" * 20, None, "", "xyz", "é" * 9, "a", "\0"] * 3
@@ -120,7 +120,7 @@ KEY_WAYS: dict[str, Callable[[pa.Table], pa.Table]] = {
 @pytest.fixture(autouse=True)
 def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, name, value in (
-        (slices, "_SLICE_ROWS", 2), (slices, "_COPIED", 1), (prepared, "_PARALLEL_ROWS", 2),
+        (sliced_stream, "_SLICE_ROWS", 2), (sliced_stream, "_COPIED", 1), (run_of_two, "_PARALLEL_ROWS", 2),
         (dealing, "_WORTH_DEALING", 2), (dealing, "_BUCKET", 1),
     ):  # fmt: skip
         monkeypatch.setattr(module, name, value)

@@ -7,7 +7,7 @@
 import numpy as np
 import pytest
 
-from ivjoin.operator.state import State
+from ivjoin.operator.match.kernel.state import State
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels.push import push_kernels
 from ivjoin.shj.store.keys import IntKeys, NoKeys
@@ -38,7 +38,7 @@ class Index:
         store.schedule(axis, False)
         self.point()
         state.dead_room(store.live)
-        state.set(phase=at.PRUNING, n=0, n_kept=0, n_left=0, n_dead=0, n_late=0, cursor=0)
+        state.set(phase=at.PRUNING, n=0, n_kept=0, n_alone=0, n_dead=0, n_late=0, cursor=0)
         status = push_kernels.push_batch(state.at, 0)
         dead = np.empty(0, dtype=np.int64)
         if state.get("n_dead"):

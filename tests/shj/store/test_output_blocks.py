@@ -14,7 +14,7 @@ import pytest
 
 from ivjoin import SymmetricHashJoin
 from ivjoin.operator.match import output as output_steps
-from ivjoin.operator.match.core import Core
+from ivjoin.operator.match.pair_state import PairState
 from ivjoin.shj.kernels.compiling import COMPILES
 
 pytestmark = pytest.mark.skipif(not COMPILES, reason="without numba's compiler there are no output blocks")
@@ -62,14 +62,14 @@ def output(
     """What a consumer makes of the structs of a join's output."""
     real, found = output_steps.made, []
 
-    def made(core: Core) -> pa.RecordBatch:
-        found.append(consume(moved(core.state.out_struct)))
-        return pa.RecordBatch.from_pylist([], schema=core.plan.schema)
+    def made(engine: PairState) -> pa.RecordBatch:
+        found.append(consume(moved(engine.state.out_struct)))
+        return pa.RecordBatch.from_pylist([], schema=engine.plan.schema)
 
     with monkeypatch.context() as patch:
         op = SymmetricHashJoin(SCHEMA, SCHEMA, on="k", condition=BAND, how=how, left_order="x", right_order="x")
         list(op.push("left", batch(9)))
-        assert op._core.state.get("blocks")
+        assert op._engine.state.get("blocks")
         patch.setattr(output_steps, "made", made)
         list(op.push("right", batch(6, 1, first)))
     assert found
@@ -177,7 +177,7 @@ def test_the_input_is_released_when_it_is_read_to_its_end(pairs: int) -> None:
     one = pa.record_batch([np.zeros(n, np.int64), np.zeros(n, np.int64)], schema=schema)
     op = SymmetricHashJoin(schema, schema, on="k", condition=BAND, left_order="x", right_order="x")
     list(op.push("left", one))
-    held: Any = op._core.state["structs"]
+    held: Any = op._engine.state["structs"]
     before = pa.total_allocated_bytes()
     copy = pa.concat_batches([one, one])
     size = pa.total_allocated_bytes() - before
@@ -220,15 +220,15 @@ def test_the_block_is_freed(moved_out: list[int], monkeypatch: pytest.MonkeyPatc
     real, used = output_steps.made, []
     rows = 0
 
-    def made(core: Core) -> pa.RecordBatch:
+    def made(engine: PairState) -> pa.RecordBatch:
         if not moved_out:
-            return real(core)
-        array = moved(core.state.out_struct)
+            return real(engine)
+        array = moved(engine.state.out_struct)
         children = columns(array, moved_out)
         call_release(array)
         for child in children.values():
             call_release(child)
-        return pa.RecordBatch.from_pylist([], schema=core.plan.schema)
+        return pa.RecordBatch.from_pylist([], schema=engine.plan.schema)
 
     monkeypatch.setattr(output_steps, "made", made)
     op = SymmetricHashJoin(SCHEMA, SCHEMA, on="k", condition=BAND, left_order="x", right_order="x")
@@ -239,7 +239,7 @@ def test_the_block_is_freed(moved_out: list[int], monkeypatch: pytest.MonkeyPatc
             one = pa.record_batch([pa.array(x), pa.array(x, pa.int32()), b], schema=SCHEMA)
             rows += sum(out.num_rows for out in op.push(side, one))
             used.append(in_use())
-    assert op._core.state.get("blocks")
+    assert op._engine.state.get("blocks")
     assert rows == (0 if moved_out else 12 * n)
     blocks = n * (8 + 4 + 20 + 4 + 20)  # of one turn
     assert used[-1] - used[7] < 3 * blocks, "eight turns lie between"

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import ivjoin
-from ivjoin.stream import prepared
+from ivjoin.stream import run_of_two
 from ivjoin.stream.sort import axis, ordered, sorting
 from ivjoin.stream.tables import table_join
 
@@ -64,8 +64,8 @@ def peak(left: Any, right: Any, condition: str, **options: Any) -> tuple[int, pa
 @pytest.mark.one_in(11)
 @pytest.mark.parametrize("name", CONDITIONS)
 def test_the_state_is_the_window(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prepared, "_SWEEP_ROWS", 256)
-    monkeypatch.setattr(prepared, "_PUSH_ROWS", 256)
+    monkeypatch.setattr(run_of_two, "_SWEEP_ROWS", 256)
+    monkeypatch.setattr(run_of_two, "_PUSH_ROWS", 256)
     monkeypatch.setattr(table_join, "_OWN_ROWS", 128)
     monkeypatch.setattr(table_join, "_BANDS", 1)
     held, got = peak(LEFT, RIGHT, CONDITIONS[name])
@@ -97,7 +97,7 @@ def test_a_side_is_sorted_to_match_the_other_ones_order(
 
 def test_what_is_in_order_is_not_sorted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ordered, "gathered", None)
-    monkeypatch.setattr(prepared, "_LEAST_IN_SLICES", 1 << 60)
+    monkeypatch.setattr(run_of_two, "_LEAST_IN_SLICES", 1 << 60)
     tables = [t.sort_by("x") for t in (LEFT, RIGHT)]
     held, out = peak(*tables, "abs(l.x - r.x) < 1 AND abs(l.y - r.y) < 3000")
     assert out.num_rows
@@ -188,7 +188,7 @@ def test_rows_for_which_the_axis_errs(condition: str, threads: int, monkeypatch:
 
     monkeypatch.setattr(sorting, "SMALL", -1)
     monkeypatch.setattr(axis, "_WORTH", 2.0)
-    monkeypatch.setattr(prepared, "_SWEEP_ROWS", 1)
+    monkeypatch.setattr(run_of_two, "_SWEEP_ROWS", 1)
     rng = random.Random(condition)
     schema = pa.schema({"k": pa.int64(), "a": pa.int64(), "b": pa.int64()})
 

@@ -14,7 +14,7 @@ import pytest
 from oracle import HOWS
 
 from ivjoin import Order, band_join
-from ivjoin.stream import prepared
+from ivjoin.stream import run_of_two
 from ivjoin.stream.sort import sorting
 from ivjoin.stream.tables import table_join
 from ivjoin.stream.tables.table_join import TableJoin
@@ -79,7 +79,7 @@ def split(draw: random.Random, rows: pa.Table, sizes: Sequence[int] = (0, 1, 7, 
 def slices_of(rows: int, bands: int, least: int) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sorting, "SMALL", -1)
-        patch.setattr(prepared, "_LEAST_IN_SLICES", least)
+        patch.setattr(run_of_two, "_LEAST_IN_SLICES", least)
         patch.setattr(table_join, "_OWN_ROWS", rows)
         patch.setattr(table_join, "_BANDS", bands)
         patch.setattr(table_join, "_MOST_OWN_ROWS", max(rows, 64))

@@ -16,10 +16,10 @@ import pytest
 from drivers.in_slices import split
 
 from ivjoin import Order
-from ivjoin.stream import prepared
+from ivjoin.stream import run_of_two
 from ivjoin.stream.sort import given, outside, sorting
 from ivjoin.stream.tables import lookup_parts, table_lookup, table_pick, table_window
-from ivjoin.stream.threads import slices
+from ivjoin.stream.threads import sliced_stream
 
 __all__ = ["INPUTS", "Inputs", "in_small_slices", "in_ticks", "slack_of", "small_slices"]
 
@@ -44,13 +44,13 @@ def in_small_slices(rows: int, out: int) -> Iterator[None]:
 def small_slices(r: random.Random) -> Iterator[None]:
     """The same at random, and slices of a few rows of files and streams."""
     with pytest.MonkeyPatch.context() as patch, in_small_slices(r.choice((1, 2, 7, 40, 1 << 17)), r.choice((1, 9))):
-        patch.setattr(slices, "_SLICE_ROWS", r.choice((1, 3, 20)))
-        patch.setattr(slices, "_CARRIED", r.choice((0, 1, 4)))
-        patch.setattr(slices, "_COPIED", r.choice((0, 1, 8)))
-        patch.setattr(slices, "_MOST_LOOKUP_ROWS", r.choice((2, 1000, 1000)))
-        patch.setattr(slices, "_THREAD_ROWS", r.choice((1, 4, 1000)))
+        patch.setattr(sliced_stream, "_SLICE_ROWS", r.choice((1, 3, 20)))
+        patch.setattr(sliced_stream, "_CARRIED", r.choice((0, 1, 4)))
+        patch.setattr(sliced_stream, "_COPIED", r.choice((0, 1, 8)))
+        patch.setattr(sliced_stream, "_MOST_LOOKUP_ROWS", r.choice((2, 1000, 1000)))
+        patch.setattr(sliced_stream, "_THREAD_ROWS", r.choice((1, 4, 1000)))
         patch.setattr(sorting, "SMALL", 0)
-        patch.setattr(prepared, "_PARALLEL_ROWS", r.choice((1, 5, 40)))
+        patch.setattr(run_of_two, "_PARALLEL_ROWS", r.choice((1, 5, 40)))
         patch.setattr(lookup_parts, "_LEAST_ROWS", r.choice((1, 7, 1000)))
         patch.setattr(given, "capacity_for", lambda limit: 500)
         patch.setattr(outside, "_PIECE", 200)

@@ -20,7 +20,7 @@ from memory.small_files import small_files
 
 import ivjoin
 from ivjoin import MemoryLimitError, MultiJoin, Order, Spill, SymmetricHashJoin
-from ivjoin.operator.lookup.core import LookupCore
+from ivjoin.operator.lookup.lookup_engine import LookupEngine
 
 SCHEMA = pa.schema({
     "id": pa.int64(), "t": pa.int64(), "u": pa.int32(), "v": pa.float64(), "s": pa.string(),
@@ -150,9 +150,9 @@ def _bag(batches: Any) -> Counter[str]:
 
 def to_files(op: Op) -> None:
     """Let all columns of a pick or an aggregate lie in files, as a full memory does."""
-    core: Any = op._core if isinstance(op, SymmetricHashJoin) and isinstance(op._core, LookupCore) else None
-    if core is not None and core.limits is not None and core.limits.budget.when_full == "spill":
-        core.spill(core.limits._files(core), 0)
+    engine: Any = op._engine if isinstance(op, SymmetricHashJoin) and isinstance(op._engine, LookupEngine) else None
+    if engine is not None and engine.limits is not None and engine.limits.budget.when_full == "spill":
+        engine.spill(engine.limits._files(engine), 0)
 
 
 def played(

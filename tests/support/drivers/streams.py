@@ -13,7 +13,7 @@ from drivers.in_slices import BANDS, question, rows_of, split, table, valid
 from drivers.threaded import small_memory, small_slices
 
 from ivjoin import Order, band_join
-from ivjoin.stream.threads.slices import SlicedJoin
+from ivjoin.stream.threads.sliced_stream import SlicedStream
 
 COUNTED = ("left_rows_in", "right_rows_in", "left_rows_retired", "right_rows_retired", "rows_out", "late_rows")
 MORE = {
@@ -65,7 +65,7 @@ def check(seed: int, went: Counter[str]) -> None:
         if given:
             assert got == rows, f"{seed}: another order with {threads} threads than with one"
             continue
-        if not isinstance(stream._run.operator, SlicedJoin):
+        if not isinstance(stream._run.operator, SlicedStream):
             went["one"] += 1
             return
         first = got
@@ -77,5 +77,5 @@ def check(seed: int, went: Counter[str]) -> None:
         stream, got = join(threads=2, memory_limit="3MB", when_full=draw.choice(["raise", "spill"]))
     have = Counter(got)
     assert have == want, f"{seed} within a limit {options}: lost {want - have}, invented {have - want}"
-    if isinstance(stream._run.operator, SlicedJoin):
+    if isinstance(stream._run.operator, SlicedStream):
         went["limited" if stream._run.operator._alone is None else "limited up"] += 1

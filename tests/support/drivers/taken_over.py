@@ -10,7 +10,7 @@ import pyarrow as pa
 from join.cases import Case, compared, run_push
 
 from ivjoin import SymmetricHashJoin
-from ivjoin.operator.match import lending
+from ivjoin.operator.match.kernel import reuse
 
 __all__ = ["after_another"]
 
@@ -29,14 +29,14 @@ def after_another(case: Case, turn: int, peaks: bool = True) -> int:
     Those have the columns' values in other rows, three times as many of them, and end at a push that depends on the
     turn, or where a row is refused. What they gave must stay as it was, and what is counted be as in a new operator.
     """
-    lending.forget()
+    reuse.forget()
     fresh = _counts(run_push(case).metrics, peaks)
-    lending.forget()
+    reuse.forget()
     tables = [_other_rows(t, turn) for t in (case.left, case.right)]
     other = replace(case, left=tables[0], right=tables[1], sliced=False)
     gone = [b for ends in (turn % 7, 3 + turn % 5) for b in _run(other, ends, turn % 2 == 0)]
     before = [_bytes(batch) for batch in gone]
-    left = len(lending._waiting)
+    left = len(reuse._waiting)
     again = _counts(compared(case, run_push, case.expected()).metrics, peaks)
     assert again == fresh, f"counted {again}, in a new operator {fresh}"
     assert [_bytes(batch) for batch in gone] == before, "what was given has changed since"

@@ -15,14 +15,14 @@ from join.cases import Case, Run, outputs
 from stream.unordered import at_once, bare
 
 from ivjoin import SymmetricHashJoin, band_join
-from ivjoin.stream import prepared
+from ivjoin.stream import run_of_two
 from ivjoin.stream.after.lockstep import Lockstep
 from ivjoin.stream.sort import dealing
 from ivjoin.stream.tables.lookup_parts import LookupParts
 from ivjoin.stream.tables.table_join import TableJoin
 from ivjoin.stream.tables.table_lookup import TableLookup
-from ivjoin.stream.threads import memory, slices
-from ivjoin.stream.threads.slices import SlicedJoin
+from ivjoin.stream.threads import memory, sliced_stream
+from ivjoin.stream.threads.sliced_stream import SlicedStream
 
 CUT: Counter[str] = Counter()  # joins that ran on "one" operator, in "slices" to the end, or gave it "up"
 
@@ -32,12 +32,12 @@ def small_slices(seed: int) -> Iterator[None]:
     """Slices of a few rows and bands, pushed a few at a time, sorted by more than one thread."""
     rng = random.Random(seed)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(slices, "_SLICE_ROWS", rng.choice([1, 2, 4, 7]))
-        patch.setattr(slices, "_COPIED", rng.choice([0, 1, 2, 8]))
-        patch.setattr(slices, "_MORE_COPIED", rng.choice([0, 1]))
-        patch.setattr(slices, "_THREAD_ROWS", rng.choice([1, 4, 1000]))
-        patch.setattr(slices, "_MOST_ROWS", rng.choice([2, 1000, 1000]))
-        patch.setattr(prepared, "_PARALLEL_ROWS", rng.choice([1, 2, 3, 8]))
+        patch.setattr(sliced_stream, "_SLICE_ROWS", rng.choice([1, 2, 4, 7]))
+        patch.setattr(sliced_stream, "_COPIED", rng.choice([0, 1, 2, 8]))
+        patch.setattr(sliced_stream, "_MORE_COPIED", rng.choice([0, 1]))
+        patch.setattr(sliced_stream, "_THREAD_ROWS", rng.choice([1, 4, 1000]))
+        patch.setattr(sliced_stream, "_MOST_ROWS", rng.choice([2, 1000, 1000]))
+        patch.setattr(run_of_two, "_PARALLEL_ROWS", rng.choice([1, 2, 3, 8]))
         patch.setattr(dealing, "_WORTH_DEALING", 2)
         patch.setattr(dealing, "_BUCKET", 1)
         yield
@@ -74,16 +74,16 @@ def check(case: Case, seed: int) -> None:
         CUT["tables"] += 1
         CUT["several"] += len(op.slices) > 2
     else:
-        CUT["one" if not isinstance(op, SlicedJoin) else "slices" if op._alone is None else "up"] += 1
-    for way in ("raise", "spill") if threads > 1 and isinstance(op, (SlicedJoin, TableJoin)) else ():
+        CUT["one" if not isinstance(op, SlicedStream) else "slices" if op._alone is None else "up"] += 1
+    for way in ("raise", "spill") if threads > 1 and isinstance(op, (SlicedStream, TableJoin)) else ():
         with at_once(seed), small_slices(seed), small_memory(seed + len(way)):
             op = _play(case, threads, as_tables, {"memory_limit": "2MB", "when_full": way})
-            CUT["limited"] += isinstance(op, SlicedJoin) and op._alone is None
+            CUT["limited"] += isinstance(op, SlicedStream) and op._alone is None
 
 
 def _play(
     case: Case, threads: int, as_tables: bool, limit: dict[str, Any]
-) -> SymmetricHashJoin | SlicedJoin | Lockstep | TableJoin | TableLookup | LookupParts:
+) -> SymmetricHashJoin | SlicedStream | Lockstep | TableJoin | TableLookup | LookupParts:
     inputs: list[pa.Table | pa.RecordBatchReader] = []
     for side in ("left", "right"):
         schema = (case.left if side == "left" else case.right).schema

@@ -5,8 +5,8 @@ from __future__ import annotations
 from faults.mutant import Mutant
 
 ENGINE = [
-    Mutant("bytes of state are not counted", "ivjoin/operator/match/kernel_state.py",
-         "        return held if frozen is None", "        return 0 if frozen is None",
+    Mutant("bytes of state are not counted", "ivjoin/operator/match/kernel/kernel_state.py",
+         "        return held if in_files is None", "        return 0 if in_files is None",
          "tests/join/memory/test_state_account.py tests/join/memory/test_state_bytes.py"),
     Mutant("runs are merged past what was read", "ivjoin/stream/sort/outside.py", "end = min(ends, default=None)",
          "end = max(ends, default=None)", "tests/stream/sort/test_sorted_outside.py"),
@@ -17,7 +17,7 @@ ENGINE = [
     Mutant("a right row reaches one plan too few", "ivjoin/routing/along.py",
          'side="right") for x in (f.low, f.high, f.home)', 'side="right") for x in (f.low, f.low, f.home)',
          "tests/routing"),
-    Mutant("late rows are counted as held", "ivjoin/operator/lookup/state.py", "        m.late_rows += late\n",
+    Mutant("late rows are counted as held", "ivjoin/operator/lookup/lookup_state.py", "        m.late_rows += late\n",
          "", "tests/join/order/test_late_rows.py"),
     Mutant("of as-of joins, a left row at the end of what can come is decided", "ivjoin/operator/lookup/rows.py",
          "above = self.axes[a] > high", "above = self.axes[a] >= high", "tests/join/asof"),

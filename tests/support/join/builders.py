@@ -8,8 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from ivjoin.operator.match import kernel_state, lending, whole
-from ivjoin.operator.tables import OutputTable, output_table
+from ivjoin.operator.match import whole
+from ivjoin.operator.match.kernel import kernel_state, reuse
+from ivjoin.operator.match.kernel.tables import OutputTable, output_table
 from ivjoin.plan.join_plan import JoinPlan
 
 __all__ = ["by_arrow"]
@@ -26,12 +27,12 @@ def by_arrow(asked: bool = True) -> Iterator[None]:
         if asked:
             build = kernel_state.KernelState.build
 
-            def built(core: kernel_state.KernelState) -> None:
-                build(core)
-                core.__dict__["_left"] = lambda: None  # no other operator reuses its state
+            def built(engine: kernel_state.KernelState) -> None:
+                build(engine)
+                engine.__dict__["_left"] = lambda: None  # no other operator reuses its state
 
             patch.setattr(kernel_state, "output_table", _no_kinds)
             patch.setattr(whole, "output_table", _no_kinds)
             patch.setattr(kernel_state.KernelState, "build", built)
-            patch.setattr(lending, "take", lambda plan, account: None)
+            patch.setattr(reuse, "take", lambda plan, account: None)
         yield

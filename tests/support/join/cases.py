@@ -17,7 +17,7 @@ from join.tables import physical, records, rows
 
 from ivjoin import Order, SymmetricHashJoin, band_join
 from ivjoin.operator.match import steps
-from ivjoin.operator.match.core import Core
+from ivjoin.operator.match.pair_state import PairState
 
 Event = tuple[
     Any, ...
@@ -269,9 +269,9 @@ def in_blocks(asked: bool) -> Iterator[list[bool]]:
     went: list[bool] = []
     take = steps.take
 
-    def noted(core: Core, p: int, batch: pa.RecordBatch) -> Any:
-        went.append(bool(core.state.get("blocks")))
-        return take(core, p, batch)
+    def noted(engine: PairState, p: int, batch: pa.RecordBatch) -> Any:
+        went.append(bool(engine.state.get("blocks")))
+        return take(engine, p, batch)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(steps, "take", noted)

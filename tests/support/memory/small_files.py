@@ -10,7 +10,7 @@ import pytest
 
 from ivjoin.operator.lookup import rows
 from ivjoin.shj.store.disk import logs
-from ivjoin.shj.store.rows import spilled
+from ivjoin.shj.store.rows import spilled_payload
 
 
 @contextmanager
@@ -19,7 +19,7 @@ def small_files() -> Iterator[str]:
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         for module, name, value in (
             (logs, "_SHIFT", 9), (logs, "_SEGMENT", 512), (logs, "_BLOCK_SHIFT", 11), (logs, "_LITTLE", 256),
-            (spilled, "_AT_ONCE", 3000), (rows, "_PIECE", 200),
+            (spilled_payload, "_AT_ONCE", 3000), (rows, "_PIECE", 200),
         ):  # fmt: skip
             patch.setattr(module, name, value)
         yield folder

@@ -15,7 +15,7 @@ import pyarrow as pa
 from multi.turns import ids, in_turns
 
 from ivjoin import MultiJoin, Order, multi_join
-from ivjoin.stream import prepared
+from ivjoin.stream import run_of_two
 from ivjoin.stream.sort import sorting
 from ivjoin.stream.tables import table_join, table_steps
 
@@ -209,7 +209,7 @@ def check_steps(c: Joined) -> int:
     views = "all" if c.views == "none" else c.views
     orders = {a: order for a, order in c.orders.items() if c.rng.integers(2)}
     with (
-        patch.multiple(table_steps, _LEAST_ROWS=0, _MOST_TIMES=1e9), patch.object(prepared, "_LEAST_IN_SLICES", 0),
+        patch.multiple(table_steps, _LEAST_ROWS=0, _MOST_TIMES=1e9), patch.object(run_of_two, "_LEAST_IN_SLICES", 0),
         patch.object(sorting, "SMALL", -1), patch.multiple(table_join, _OWN_ROWS=3, _MOST_COPIED=1 << 20),
     ):
         one, more = (

@@ -15,7 +15,7 @@ from join.cases import Case, Run, outputs
 
 from ivjoin import band_join
 from ivjoin.plan.join_plan import JoinPlan
-from ivjoin.stream import prepared
+from ivjoin.stream import run_of_two
 from ivjoin.stream.sort import given, ordered, outside, sorting
 from ivjoin.stream.sort.axis import Axis, axes
 from ivjoin.stream.tables import table_join
@@ -45,10 +45,10 @@ def at_once(seed: int) -> Iterator[None]:
         patch.setattr(sorting, "SMALL", -1)
         patch.setattr(ordered, "_GATHERED", 3)
         patch.setattr(sorting, "best_axis", drawn)
-        patch.setattr(prepared, "_SWEEP_ROWS", 1)
-        patch.setattr(prepared, "_PUSH_ROWS", rng.choice([1, 2, 5, 2048]))
+        patch.setattr(run_of_two, "_SWEEP_ROWS", 1)
+        patch.setattr(run_of_two, "_PUSH_ROWS", rng.choice([1, 2, 5, 2048]))
         rng = random.Random(seed + 1)
-        patch.setattr(prepared, "_LEAST_IN_SLICES", rng.choice([0, 0, 0, 1 << 20]))  # or rows are pushed
+        patch.setattr(run_of_two, "_LEAST_IN_SLICES", rng.choice([0, 0, 0, 1 << 20]))  # or rows are pushed
         patch.setattr(table_join, "_OWN_ROWS", rng.choice([1, 2, 3, 7, 1 << 16]))
         patch.setattr(table_join, "_BANDS", rng.choice([0, 1, 2]))
         patch.setattr(table_join, "_MOST_OWN_ROWS", rng.choice([1, 5, 1 << 20]))

@@ -1,1 +1,1 @@
-"""The aggregates over ranges of sorted right rows."""
+"""Compute aggregates over ranges of sorted right rows. ``LookupEngine._final`` decides when a left row is final."""

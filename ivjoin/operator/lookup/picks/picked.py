@@ -27,13 +27,13 @@ _FIRST_TRIES, _MOST_TRIES = 4, 1 << 14  # candidates of a left row that are deci
 class PickedAnswers(BestAnswers):
     """Takes one of the stored right rows that match left rows."""
 
-    def __init__(self, core: LookupPlan) -> None:
-        super().__init__(core)
+    def __init__(self, engine: LookupPlan) -> None:
+        super().__init__(engine)
         self.learn()
 
     def learn(self) -> None:
         """Find the compared axes again, after the plan's axes have changed."""
-        plan, pick = self._core.plan, self._pick
+        plan, pick = self._engine.plan, self._pick
         self._picking: Picking = picking_of(plan)
         self.place = plan.axis(1, self._picking.place)
         self._own = plan.axis(1, pick.by[0])
@@ -42,12 +42,12 @@ class PickedAnswers(BestAnswers):
         self.near = None if near is None else plan.axis(0, near)
 
     def _checks(self) -> list[Node]:
-        return [] if self._own is not None and self._core.axis == self._own else self._core.decides()
+        return [] if self._own is not None and self._engine.axis == self._own else self._engine.decides()
 
     def chosen(self, found: Matches) -> np.ndarray:
         here = found.here
         simple = self.near is None and len(self._pick.by) == 1 and found.runs == 1
-        if not simple or self._own is None or self._own != self._core.axis:
+        if not simple or self._own is None or self._own != self._engine.axis:
             return super().chosen(found)
         # The pairs of a run come by left row and place, and so by the value that picks, then by arrival.
         edges = here[1:] != here[:-1]
@@ -70,7 +70,7 @@ class PickedAnswers(BestAnswers):
         ]
 
     def _pairs(self, run: Run, rows: Rows, most: int) -> tuple[Pairs, int]:
-        terms, nodes = self._core.terms, self._core.decides()
+        terms, nodes = self._engine.terms, self._engine.decides()
         along = self._own is not None and run.axis == self._own
         found = run.find(rows, terms)
         if not nodes and not found.rest:
@@ -166,11 +166,11 @@ class PickedAnswers(BestAnswers):
             live = live[done:]
 
     def _true(self, run: Run, rows: Rows, pairs: Pairs) -> Pairs:
-        return true_pairs(self._core.decides(), self._core.layouts, rows, run.rows, *pairs)
+        return true_pairs(self._engine.decides(), self._engine.layouts, rows, run.rows, *pairs)
 
 
-def answers_of(core: LookupPlan) -> Answers:
+def answers_of(engine: LookupPlan) -> Answers:
     """Return what answers the left rows of a plan."""
-    if core.plan.spec.aggregates:
-        return Answers(core)
-    return PickedAnswers(core) if core.plan.spec.picks_one else BestAnswers(core)
+    if engine.plan.spec.aggregates:
+        return Answers(engine)
+    return PickedAnswers(engine) if engine.plan.spec.picks_one else BestAnswers(engine)

@@ -9,8 +9,8 @@ import numpy as np
 
 from ivjoin.shj.kernels.compiling import I8, IN1, IN_U8, IO1, VOID, compiled, inner
 from ivjoin.shj.kernels.keys.key_kernels import hash_key, hash_words, is_free, key_room, mix, new_id
-from ivjoin.shj.kernels.memory import at_i32, at_i64, at_u8, at_u64
 from ivjoin.shj.kernels.output.batch_memory import copy_all
+from ivjoin.shj.kernels.pointers import at_i32, at_i64, at_u8, at_u64
 from ivjoin.shj.kernels.records import operator_at
 
 __all__ = ["compact", "hash_bytes", "id_at_top", "intern_bytes"]

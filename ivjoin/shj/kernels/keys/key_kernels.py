@@ -6,7 +6,7 @@ import numpy as np
 
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels.compiling import I8, IN1, IN1_I4, IN_U8, IO1, VOID, compiled, inner
-from ivjoin.shj.kernels.memory import AHEAD, at_i32, at_i64, at_u8, prefetch
+from ivjoin.shj.kernels.pointers import AHEAD, at_i32, at_i64, at_u8, prefetch
 from ivjoin.shj.kernels.records import operator_at
 
 __all__ = [

@@ -12,8 +12,8 @@ from ivjoin.shj import registers as at
 from ivjoin.shj.kernels.compiling import I8, compiled, inner
 from ivjoin.shj.kernels.keys.byte_key_kernels import id_at_top
 from ivjoin.shj.kernels.keys.key_kernels import has_key_room
-from ivjoin.shj.kernels.memory import at_i64, at_u8, at_u64
 from ivjoin.shj.kernels.output.text_store_kernels import buffer_of, copy_text, word_at
+from ivjoin.shj.kernels.pointers import at_i64, at_u8, at_u64
 from ivjoin.shj.kernels.records import operator_at, piece_at, side_at
 
 __all__ = ["most_bytes", "name_packed", "packed_bytes_wanted"]

@@ -11,7 +11,7 @@ import numpy as np
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels.compiling import I8, IN1, IN2, IN_U8, IO1, VOID, compiled, inner
 from ivjoin.shj.kernels.keys.key_kernels import intern_rows, name_rows
-from ivjoin.shj.kernels.memory import at_i64, at_u8, line_of
+from ivjoin.shj.kernels.pointers import at_i64, at_u8, line_of
 from ivjoin.shj.kernels.records import key_word_at, operator_at, side_at, source_at
 
 __all__ = ["intern_words", "name_words"]

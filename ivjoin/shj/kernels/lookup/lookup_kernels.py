@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ivjoin.shj.kernels.compiling import I8, IN1, IO1, IO1_I4, VOID, compiled
-from ivjoin.shj.kernels.memory import line_of
+from ivjoin.shj.kernels.pointers import line_of
 from ivjoin.shj.kernels.slices import slice_kernels as steps
 from ivjoin.shj.kernels.slices.place_kernels import places
 

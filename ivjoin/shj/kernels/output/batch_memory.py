@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ivjoin.shj import registers as at
-from ivjoin.shj.kernels import memory as mem
+from ivjoin.shj.kernels import pointers as mem
 from ivjoin.shj.kernels.compiling import inner
 from ivjoin.shj.kernels.push.index_kernels import KEY
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ivjoin.shj.kernels import memory as mem
+from ivjoin.shj.kernels import pointers as mem
 from ivjoin.shj.kernels.compiling import inner
 from ivjoin.shj.kernels.output.batch_memory import copy_doubles, copy_keys, copy_rows
 from ivjoin.shj.kernels.push.index_kernels import FIRST_AXIS
@@ -90,7 +90,7 @@ def put_words(op, p, other, side, column, width, n, rows, places, validity, data
 def begin_block(n_fields, buffers, size):
     """Allocate a batch whose values take ``size`` bytes, with ``buffers`` pointers per column, and set its count.
 
-    Return the addresses of the block (0: no memory), the children, their structs, the pointers and the values. The
+    Return the addresses of the block (0: no pointers), the children, their structs, the pointers and the values. The
     block's first word counts batch and columns.
     """
     head = (8 + 8 * n_fields + (mem.ARROW_ARRAY + 8 * buffers) * n_fields + 63) & ~63

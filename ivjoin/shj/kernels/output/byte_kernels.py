@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ivjoin.shj.kernels import memory as mem
+from ivjoin.shj.kernels import pointers as mem
 from ivjoin.shj.kernels.compiling import I8, IN1, IN_U8, IO1, IO_U8, VOID, compiled
 from ivjoin.shj.kernels.output.batch_memory import copy_all
 

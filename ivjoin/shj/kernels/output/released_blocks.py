@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from functools import cache
 
-from ivjoin.shj.kernels import memory as mem
+from ivjoin.shj.kernels import pointers as mem
 from ivjoin.shj.kernels.compiling import COMPILES, I8, VOID, callback
 from ivjoin.shj.kernels.plain_memory import c_callback
 

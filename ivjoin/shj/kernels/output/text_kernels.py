@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ivjoin.shj.kernels import memory as mem
+from ivjoin.shj.kernels import pointers as mem
 from ivjoin.shj.kernels.compiling import inner
 from ivjoin.shj.kernels.output.block_kernels import taken_bits, taken_bytes
 from ivjoin.shj.kernels.output.text_store_kernels import batch_bytes, buffer_of, copy_text, first_of, set_word, word_at

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from ivjoin.shj.kernels.compiling import I8, VOID, compiled, inner
-from ivjoin.shj.kernels.memory import at_i32, at_i64
+from ivjoin.shj.kernels.pointers import at_i32, at_i64
 from ivjoin.shj.kernels.push.band_kernels import beyond
 from ivjoin.shj.kernels.push.index_kernels import FIRST_AXIS, FLAGS, LIVE, MATCHED, absence, index_of, unlink_one
 from ivjoin.shj.kernels.push.sum_kernels import bounds_of_sums

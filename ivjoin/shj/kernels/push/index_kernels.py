@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ivjoin.shj.kernels.compiling import I8, IN1, IN2, IO1, IO2, IO2_I4, compiled, inner
-from ivjoin.shj.kernels.memory import AHEAD, at_i32, at_i64, line_of, prefetch
+from ivjoin.shj.kernels.pointers import AHEAD, at_i32, at_i64, line_of, prefetch
 
 __all__ = [
     "ASK", "FALSE", "FIRST_ABSENCE", "FIRST_AXIS", "FIRST_PROBE", "FIRST_STORE", "FLAGS", "KEY", "LIVE", "MARK_PROBE",

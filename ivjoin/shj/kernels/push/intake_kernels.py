@@ -6,10 +6,10 @@ from ivjoin.shj import registers as at
 from ivjoin.shj.kernels.compiling import inner
 from ivjoin.shj.kernels.keys.key_kernels import has_key_room, name_rows
 from ivjoin.shj.kernels.keys.packed_key_kernels import packed_bytes_wanted
-from ivjoin.shj.kernels.memory import BUFFERS, CHILDREN, LENGTH, NULL_COUNT, OFFSET, at_i64, at_u8, load
 from ivjoin.shj.kernels.output.batch_memory import are_told_by_ordinals
+from ivjoin.shj.kernels.pointers import BUFFERS, CHILDREN, LENGTH, NULL_COUNT, OFFSET, at_i64, at_u8, load
 from ivjoin.shj.kernels.push.expiry_kernels import heaps_have_room
-from ivjoin.shj.kernels.push.order_kernels import check_orders, commit_orders, settle_marks
+from ivjoin.shj.kernels.push.order_kernels import check_orders, commit_orders, set_marks
 from ivjoin.shj.kernels.records import bound_at, source_at, stored_at
 from ivjoin.shj.registers import I64_MAX, I64_MIN
 
@@ -81,18 +81,18 @@ def _all_inside(values, stride, n, side):
 
 @inner
 def _sort_out(op, side, n):
-    """List the rows that a later row of the other side can match in ``kept``, and the others in ``left``."""
+    """List the rows that a later row of the other side can match in ``kept``, and the others in ``alone``."""
     stride = op.room_rows
     values = at_i64(op.values)
     kept = at_i64(op.kept)
-    left = at_i64(op.left)
+    alone = at_i64(op.alone)
     n_kept = 0
-    n_left = 0
+    n_alone = 0
     op.kept_at = op.kept
     if op.masked == 0 and side.nothing == 0 and _all_inside(values, stride, n, side):
         op.kept_at = op.every
         op.n_kept = n
-        op.n_left = 0
+        op.n_alone = 0
         return
     n_axes = side.n_axes + side.n_sums
     if op.masked == 0 and side.owes == 0 and n_axes == 1 and source_at(side.sources, 0).has_absent == 0:
@@ -104,7 +104,7 @@ def _sort_out(op, side, n):
                 kept[n_kept] = i
                 n_kept += (values[i] >= low) & (values[i] <= high)
         op.n_kept = n_kept
-        op.n_left = n - n_kept
+        op.n_alone = n - n_kept
         return
     marks = at_u8(op.marks)
     good = at.USABLE | (at.WILD if op.full_predicate else 0)
@@ -123,10 +123,10 @@ def _sort_out(op, side, n):
                         alive = False
         kept[n_kept] = i
         n_kept += alive
-        left[n_left] = i
-        n_left += not alive
+        alone[n_alone] = i
+        n_alone += not alive
     op.n_kept = n_kept
-    op.n_left = n_left
+    op.n_alone = n_alone
 
 
 @inner
@@ -176,7 +176,7 @@ def _take_in(op, p, side, other):
     op.largest = max(op.largest, n)
     side.rows_in += n
     commit_orders(op, side, n)
-    settle_marks(op, side, other, n)
+    set_marks(op, side, other, n)
     op.late_rows += op.n_late
     _sort_out(op, side, n)
     _find_usable(op, side, n)

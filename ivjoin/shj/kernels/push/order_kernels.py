@@ -6,14 +6,14 @@ import numpy as np
 
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels.compiling import inner
-from ivjoin.shj.kernels.memory import at_i64, at_u8
 from ivjoin.shj.kernels.output.batch_memory import double_below, read_double, read_source
+from ivjoin.shj.kernels.pointers import at_i64, at_u8
 from ivjoin.shj.kernels.push.band_kernels import add_saturating
 from ivjoin.shj.kernels.push.sum_kernels import read_least
 from ivjoin.shj.kernels.records import piece_at, source_at, tracker_at
 from ivjoin.shj.registers import I64_MAX, I64_MIN
 
-__all__ = ["check_orders", "commit_orders", "settle_marks"]
+__all__ = ["check_orders", "commit_orders", "set_marks"]
 
 
 @inner
@@ -209,7 +209,7 @@ def commit_orders(op, side, n):
 
 
 @inner
-def settle_marks(op, side, other, n):
+def set_marks(op, side, other, n):
     """Exclude dropped late rows. With one WILD row, the whole condition decides every pair of the batch."""
     if op.never or (other.ended and other.live == 0):
         marks = _marks(op, n)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ivjoin.shj.kernels.compiling import I8, IN2, IO1, compiled, inner
-from ivjoin.shj.kernels.memory import at_i64, at_u8, line_of
+from ivjoin.shj.kernels.pointers import at_i64, at_u8, line_of
 from ivjoin.shj.kernels.push import index_kernels as index
 from ivjoin.shj.kernels.push.band_kernels import beyond, lies_within, window
 from ivjoin.shj.kernels.records import operator_at, side_at, source_at

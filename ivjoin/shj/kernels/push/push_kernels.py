@@ -11,9 +11,9 @@ import numpy as np
 
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels.compiling import I8, compiled, inner
-from ivjoin.shj.kernels.memory import RELEASE, at_i32, at_i64, at_u8, load, release
 from ivjoin.shj.kernels.output.output_kernels import build_block
 from ivjoin.shj.kernels.output.text_store_kernels import store_text
+from ivjoin.shj.kernels.pointers import RELEASE, at_i32, at_i64, at_u8, load, release
 from ivjoin.shj.kernels.push import index_kernels as index
 from ivjoin.shj.kernels.push.expiry_kernels import bounds_of, prune, scan, take_out
 from ivjoin.shj.kernels.push.intake_kernels import arrive
@@ -121,16 +121,16 @@ def _emit_pairs(op, p, side, other, status):
 
 
 @inner
-def _settle_rows(op, side):
-    """After the probe, choose the rows to store and the unmatched rows to emit."""
-    side.retired += op.n_left
+def _choose_rows(op, side):
+    """After the probe, choose the rows to store, and those to emit alone: the matched ones in a semi join."""
+    side.retired += op.n_alone
     matched = at_u8(op.matched)
-    left = at_i64(op.left)
+    alone = at_i64(op.alone)
     if side.single:
         kept = at_i64(op.kept)
         source = at_i64(op.kept_at)
         count = 0
-        n_left = 0
+        n_alone = 0
         for k in range(op.n_kept):
             i = source[k]
             if matched[i] == 0:
@@ -140,17 +140,17 @@ def _settle_rows(op, side):
         if side.semi:
             for i in range(op.n):
                 if matched[i]:
-                    left[n_left] = i
-                    n_left += 1
+                    alone[n_alone] = i
+                    n_alone += 1
         else:
-            n_left = _unmatched(left, op.n_left, matched)
+            n_alone = _unmatched(alone, op.n_alone, matched)
         op.n_kept = count
         op.kept_at = op.kept
-        op.n_left = n_left
+        op.n_alone = n_alone
     elif side.owes == 0:
-        op.n_left = 0
+        op.n_alone = 0
     elif side.keeps:
-        op.n_left = _unmatched(left, op.n_left, matched)
+        op.n_alone = _unmatched(alone, op.n_alone, matched)
     op.cursor = 0
 
 
@@ -204,7 +204,7 @@ def _put_off(other, gain, live):
 
 
 @inner
-def _emit_list(op, p, other, which, total, listed, status):
+def _emit_alone(op, p, other, which, total, listed, status):
     """Emit rows of one side alone from the cursor on, one batch per call; MORE means that rows are left."""
     n = min(total - op.cursor, op.batch_size)
     if n <= 0:
@@ -257,7 +257,7 @@ def _push(op, p):
         else:
             op.phase = at.KEEPING
     if op.phase == at.KEEPING:
-        _settle_rows(op, side)
+        _choose_rows(op, side)
         op.phase = at.STORING
         if op.n_kept and side.by_python == at.ARRAYS:
             return status | at.STORE | at.MORE
@@ -266,11 +266,11 @@ def _push(op, p):
             if side.by_python == at.TEXT_ALONE and store_text(op, side) != 0:
                 return status | at.STORE | at.MORE
             keep(op, p, side, other)
-        op.phase = at.LEAVING
+        op.phase = at.ALONE
         if op.n_kept and side.sorted:
             return status | at.INDEX | at.MORE
-    if op.phase == at.LEAVING:
-        status = _emit_list(op, p, other, LEFT_ROWS + p, op.n_left, op.left, status)
+    if op.phase == at.ALONE:
+        status = _emit_alone(op, p, other, LEFT_ROWS + p, op.n_alone, op.alone, status)
         if status & (at.MORE | at.FULL):
             return status
         op.phase = at.BOUNDING
@@ -290,8 +290,8 @@ def _push(op, p):
             scan(op, other, 1 - p)
             _put_off(other, live - other.live, live)
         op.cursor = 0
-        op.phase = at.RETIRING
-    status = _emit_list(op, p, other, RIGHT_ROWS - p, op.n_dead, op.dead, status)
+        op.phase = at.EVICTED
+    status = _emit_alone(op, p, other, RIGHT_ROWS - p, op.n_dead, op.dead, status)
     if status & (at.MORE | at.FULL):
         return status
     return status | finish(op, p, side, other)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ivjoin.shj.kernels.compiling import I8, IN1, IN2, IN2_I4, IO1, VOID, compiled, inner
-from ivjoin.shj.kernels.memory import at_i64, at_u8, line_of
+from ivjoin.shj.kernels.pointers import at_i64, at_u8, line_of
 from ivjoin.shj.kernels.push import index_kernels as index
 from ivjoin.shj.kernels.push.band_kernels import window
 from ivjoin.shj.kernels.push.probe_kernels import Terms, others, terms_of, verdict

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ivjoin.shj.kernels.compiling import inner
-from ivjoin.shj.kernels.memory import at_i64, at_u8
 from ivjoin.shj.kernels.output.batch_memory import copy_all, copy_rows
 from ivjoin.shj.kernels.output.text_store_kernels import append_bits
+from ivjoin.shj.kernels.pointers import at_i64, at_u8
 from ivjoin.shj.kernels.push import index_kernels as index
 from ivjoin.shj.kernels.push.expiry_kernels import enlist, in_order
 from ivjoin.shj.kernels.push.sweep_kernels import link_loose, store_loose

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ivjoin.shj import registers as at
-from ivjoin.shj.kernels import memory as mem
+from ivjoin.shj.kernels import pointers as mem
 from ivjoin.shj.kernels.compiling import inner
 from ivjoin.shj.kernels.output.batch_memory import bits_of_double, float_ordinal
 from ivjoin.shj.kernels.push.band_kernels import add_saturating

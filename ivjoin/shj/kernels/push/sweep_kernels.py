@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ivjoin.shj.kernels.compiling import inner
-from ivjoin.shj.kernels.memory import at_i32, at_i64
+from ivjoin.shj.kernels.pointers import at_i32, at_i64
 from ivjoin.shj.kernels.push.index_kernels import FIRST_AXIS, FLAGS, KEY, LIVE, index_of, link_one
 from ivjoin.shj.registers import I64_MAX, I64_MIN
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels.compiling import inner
 from ivjoin.shj.kernels.keys.key_kernels import CROWDED, SOME_KEYS, fill_table, has_spare_room, take_back_ids
-from ivjoin.shj.kernels.memory import at_i32
+from ivjoin.shj.kernels.pointers import at_i32
 from ivjoin.shj.kernels.push import index_kernels as index
 from ivjoin.shj.kernels.push.sweep_kernels import link_loose
 from ivjoin.shj.kernels.records import expiry_at

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ivjoin.shj.kernels import memory as mem
+from ivjoin.shj.kernels import pointers as mem
 from ivjoin.shj.kernels.compiling import inner
 from ivjoin.shj.kernels.output.batch_memory import array_struct, copy_rows
 from ivjoin.shj.kernels.output.block_kernels import begin_block, blank, taken_bits

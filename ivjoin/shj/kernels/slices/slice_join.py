@@ -10,9 +10,9 @@ import numpy as np
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels.compiling import I8, compiled, inner
 from ivjoin.shj.kernels.keys.packed_key_kernels import most_bytes
-from ivjoin.shj.kernels.memory import LENGTH, RELEASE, at_i32, at_i64, at_u8, load, release
+from ivjoin.shj.kernels.pointers import LENGTH, RELEASE, at_i32, at_i64, at_u8, load, release
 from ivjoin.shj.kernels.push.intake_kernels import read_columns
-from ivjoin.shj.kernels.push.order_kernels import check_orders, settle_marks
+from ivjoin.shj.kernels.push.order_kernels import check_orders, set_marks
 from ivjoin.shj.kernels.push.probe_kernels import terms_of
 from ivjoin.shj.kernels.records import operator_at, side_at, slice_at, source_at
 from ivjoin.shj.kernels.slices import place_kernels as by_place
@@ -36,7 +36,7 @@ def _take_in(op, side):
     op.n = n
     op.full_predicate = 0
     check_orders(op, side, n)
-    settle_marks(op, side, side, n)
+    set_marks(op, side, side, n)
     if side.n_pieces:
         op.key_bytes = most_bytes(op, side, n)
     usable = at_u8(op.usable)
@@ -283,7 +283,7 @@ def _join(s, mine, theirs):
     while s.phase == at.PROBING or s.phase == at.EMITTING:
         if s.phase == at.PROBING:
             if not _find_pairs(s, mine, my_side, theirs, their_side):
-                s.phase = at.LEAVING
+                s.phase = at.ALONE
                 s.total = 0
                 s.cursor = 0
                 if my_side.single:
@@ -297,13 +297,13 @@ def _join(s, mine, theirs):
         if s.cursor < s.total:
             return _emit(s, first)
         s.phase = at.PROBING
-    if s.phase == at.LEAVING:
+    if s.phase == at.ALONE:
         if s.cursor < s.total:
             return _emit(s, first)
-        s.phase = at.RETIRING
+        s.phase = at.EVICTED
         if their_side.keeps:
             _list_rows(s, 1 - p, theirs, s.build_from, s.build_to, 0)
-    if s.phase == at.RETIRING and s.cursor < s.total:
+    if s.phase == at.EVICTED and s.cursor < s.total:
         return _emit(s, first)
     s.phase = at.BEGIN
     return 0

@@ -6,7 +6,7 @@ import numpy as np
 
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels.compiling import inner
-from ivjoin.shj.kernels.memory import at_i32, at_i64, at_u8
+from ivjoin.shj.kernels.pointers import at_i32, at_i64, at_u8
 from ivjoin.shj.kernels.slices import slice_kernels as steps
 from ivjoin.shj.registers import I64_MAX, I64_MIN
 

@@ -13,8 +13,8 @@ from collections import deque
 
 import numpy as np
 
-from ivjoin.shj.kernels.memory import address_of as address
 from ivjoin.shj.kernels.output import byte_kernels
+from ivjoin.shj.kernels.pointers import address_of as address
 from ivjoin.shj.store.disk.backing import Files
 
 __all__ = ["Log"]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from ivjoin.shj.store.rows.side import SideStore
-from ivjoin.shj.store.rows.spilled import InFile
+from ivjoin.shj.store.rows.spilled_payload import InFile
 from ivjoin.shj.store.values.rings import Column
 from ivjoin.shj.store.values.segments import SegmentColumn
 from ivjoin.shj.store.values.texts import BytesColumn, text_bytes

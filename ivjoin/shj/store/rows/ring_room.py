@@ -11,7 +11,7 @@ from ivjoin.shj.store.account import Account
 from ivjoin.shj.store.disk.backing import fresh, in_memory, moving, slide
 from ivjoin.shj.store.disk.pages import lengthened, let_go
 from ivjoin.shj.store.rows.runs import SortedRuns
-from ivjoin.shj.store.rows.spilled import InFile
+from ivjoin.shj.store.rows.spilled_payload import InFile
 from ivjoin.shj.store.rows.stored_rows import StoredRows
 from ivjoin.shj.store.sizes import TIGHT, fitting, larger
 from ivjoin.shj.store.values.columns import BoolColumn, OrdinalColumn, WordColumn

@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 
 from ivjoin.shj import registers as at
-from ivjoin.shj.kernels.memory import address_of as address
+from ivjoin.shj.kernels.pointers import address_of as address
 from ivjoin.shj.kernels.push import expiry_kernels
 from ivjoin.shj.kernels.push.upkeep_kernels import SOME_ENTRIES
 from ivjoin.shj.registers import EXPIRY

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from ivjoin.shj import registers as at
 from ivjoin.shj.arrow import byte_width, with_number
-from ivjoin.shj.kernels.memory import address_of as address
+from ivjoin.shj.kernels.pointers import address_of as address
 from ivjoin.shj.kernels.push import index_kernels
 from ivjoin.shj.registers import RING, SIDE, STORED, Register
 from ivjoin.shj.store.account import Account

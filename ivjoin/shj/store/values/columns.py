@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.shj import arrow
-from ivjoin.shj.kernels.memory import address_of as address
+from ivjoin.shj.kernels.pointers import address_of as address
 from ivjoin.shj.registers import BITS, TEXT, blank
 from ivjoin.shj.store.values.rings import Column, FixedColumn, RingColumn, Validity, put
 from ivjoin.shj.store.values.segments import SegmentColumn

@@ -11,8 +11,8 @@ import pyarrow as pa
 from ivjoin.errors import CapacityError
 from ivjoin.shj import arrow
 from ivjoin.shj.arrow import Bytes
-from ivjoin.shj.kernels.memory import address_of as address
 from ivjoin.shj.kernels.output import byte_kernels
+from ivjoin.shj.kernels.pointers import address_of as address
 from ivjoin.shj.registers import BYTES, TEXT, Register, blank
 from ivjoin.shj.store.disk.backing import resized, slide
 from ivjoin.shj.store.disk.pages import paged

@@ -18,18 +18,18 @@ from ivjoin.shj.store.account import Account
 from ivjoin.shj.store.rows.ring_room import clear
 
 if TYPE_CHECKING:
-    from ivjoin.operator.state import State
-    from ivjoin.operator.tables import SideTables
+    from ivjoin.operator.match.kernel.state import State
+    from ivjoin.operator.match.kernel.tables import SideTables
     from ivjoin.shj.store.keys import KeyTable
     from ivjoin.shj.store.rows.side import SideStore
 
-__all__ = ["Left", "forget", "leave", "take"]
+__all__ = ["Reusable", "forget", "leave", "take"]
 
 _MOST, _MOST_BYTES = 4, 1 << 20  # states that wait, and bytes of each
 
 
 @dataclass(slots=True)
-class Left:
+class Reusable:
     """The state that an operator has left."""
 
     derived: Derived  # what is computed from the plan; it identifies the plan
@@ -41,11 +41,11 @@ class Left:
     prepares: list[bool]
 
 
-_waiting: deque[Left] = deque()
+_waiting: deque[Reusable] = deque()
 _lock = Lock()  # acquired without waiting: an operator may end in a thread that already has the lock
 
 
-def leave(left: Left, nbytes: int) -> None:
+def leave(left: Reusable, nbytes: int) -> None:
     """Store the state of an ending operator, of ``nbytes`` bytes, for reuse."""
     if nbytes > _MOST_BYTES or not _lock.acquire(False):
         return
@@ -57,7 +57,7 @@ def leave(left: Left, nbytes: int) -> None:
         _lock.release()
 
 
-def take(plan: JoinPlan, account: Account) -> Left | None:
+def take(plan: JoinPlan, account: Account) -> Reusable | None:
     """Return a cleared state of an operator of the plan, charged to ``account``; None if no state waits."""
     if not _waiting or not _lock.acquire(False):
         return None

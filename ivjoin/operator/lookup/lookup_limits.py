@@ -5,7 +5,7 @@ from __future__ import annotations
 from weakref import ref
 
 from ivjoin.errors import MemoryLimitError
-from ivjoin.operator.lookup.state import LookupState
+from ivjoin.operator.lookup.lookup_state import LookupState
 from ivjoin.operator.memory.budget import GOES_ON, Budget
 from ivjoin.operator.memory.trimming import Trimming
 from ivjoin.plan.spec import SIDES
@@ -21,55 +21,55 @@ _FULL = 8  # after columns were spilled, one byte in so many of the limit is fre
 class LookupLimits:
     """The memory limit of one running lookup."""
 
-    def __init__(self, core: LookupState, budget: Budget) -> None:
+    def __init__(self, engine: LookupState, budget: Budget) -> None:
         self.budget = budget
-        self._core = ref(core)
+        self._engine = ref(engine)
         self._trimming = Trimming(budget)
-        core.account.limit, core.account.on_full = budget.limit, self._on_full
+        engine.account.limit, engine.account.on_full = budget.limit, self._on_full
 
     def stepped(self) -> None:
-        core = self._core()
-        if core is None:
+        engine = self._engine()
+        if engine is None:
             return
         # Small arrays that steps have freed are returned to the system before they add up to the size of the state.
-        self._trimming.stepped(core.bytes_held())
-        if core.account.files is not None:
-            core.account.files.settle(_PAGES)
+        self._trimming.stepped(engine.bytes_held())
+        if engine.account.files is not None:
+            engine.account.files.settle(_PAGES)
 
     def stay_within(self) -> None:
-        core = self._core()
-        if core is not None:
-            core.account.want(0 if core.account.fits_now() else 1)
+        engine = self._engine()
+        if engine is not None:
+            engine.account.want(0 if engine.account.fits_now() else 1)
 
     def fit(self) -> None:
-        core = self._core()
-        if core is not None:
-            core.account.ask(0 if core.account.fits_now() else 1)
+        engine = self._engine()
+        if engine is not None:
+            engine.account.ask(0 if engine.account.fits_now() else 1)
 
     def _on_full(self, needed: int, held: int) -> bool:
-        core = self._core()
-        assert core is not None
-        limit = core.account.limit
+        engine = self._engine()
+        assert engine is not None
+        limit = engine.account.limit
         assert limit is not None
         spills, most = self.budget.when_full == "spill", limit - limit // _FULL - needed
-        core.make_room(not spills)
-        if spills and core.bytes_held() > most:
+        engine.make_room(not spills)
+        if spills and engine.bytes_held() > most:
             give_back()
-            core.spill(self._files(core), most)
+            engine.spill(self._files(engine), most)
             give_back()
-            if core.bytes_held() >= held:
-                core.make_room(True)
-        if core.bytes_held() < held:
+            if engine.bytes_held() >= held:
+                engine.make_room(True)
+        if engine.bytes_held() < held:
             return True
-        raise self._refusal(core, needed, held)
+        raise self.limit_error(engine, needed, held)
 
-    def _files(self, core: LookupState) -> Files:
-        if core.account.files is None:
-            core.account.files = Files(self.budget.folder)
-            core.account.files.allowed = _PAGES
-        return core.account.files
+    def _files(self, engine: LookupState) -> Files:
+        if engine.account.files is None:
+            engine.account.files = Files(self.budget.folder)
+            engine.account.files.allowed = _PAGES
+        return engine.account.files
 
-    def _refusal(self, core: LookupState, needed: int, held: int) -> MemoryLimitError:
+    def limit_error(self, engine: LookupState, needed: int, held: int) -> MemoryLimitError:
         from ivjoin.operator.explaining.explain import kept_lines
 
         spills = self.budget.when_full == "spill"
@@ -77,15 +77,15 @@ class LookupLimits:
         if not spills:
             ways.append("when_full='spill' (files, exact)")
         ways += ["smaller batches", "a narrower band, or orders and bounds that evict rows"]
-        stored = len(core.left), len(core.right)
+        stored = len(engine.left), len(engine.right)
         sides = "; ".join(
             f"the {name} side stores {rows:,} rows{said} in {size:,} bytes"
             for name, rows, size, said in zip(
-                SIDES, stored, core.bytes_of_sides(), (" that wait for their matches", ""), strict=True
+                SIDES, stored, engine.bytes_of_sides(), (" that wait for their matches", ""), strict=True
             )
         )
         why = " All columns are in files: the index of the rows remains in memory." if spills else ""
-        kept = ". ".join(line.strip() for line in kept_lines(core.plan, core.frontiers))
+        kept = ". ".join(line.strip() for line in kept_lines(engine.plan, engine.frontiers))
         return MemoryLimitError(
             f"memory_limit of {self.budget.limit:,} bytes: {held:,} are in use and {needed:,} more are needed. "
             f"{sides[0].upper()}{sides[1:]}.{why} What evicts rows: {kept}. Fixes: {'; '.join(ways)}", GOES_ON

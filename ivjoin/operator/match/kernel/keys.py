@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from ivjoin.conditions.evaluate import evaluate
 from ivjoin.operator.key_values import key_ids
-from ivjoin.operator.sources import SideSources
-from ivjoin.operator.state import State
+from ivjoin.operator.match.kernel.sources import SideSources
+from ivjoin.operator.match.kernel.state import State
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels.keys import packed_key_kernels

@@ -19,9 +19,9 @@ from ivjoin.shj import arrow
 from ivjoin.shj.kernels.push import hash_run_kernels
 from ivjoin.shj.registers import I64_MAX
 from ivjoin.shj.store.disk.backing import Files, fresh, in_memory
-from ivjoin.shj.store.rows.spilled import Records
+from ivjoin.shj.store.rows.spilled_payload import Records
 
-__all__ = ["FrozenRows", "Taken", "can_freeze"]
+__all__ = ["SpilledRows", "Taken", "can_spill_rows"]
 
 LIVE, MATCHED = hash_run_kernels.LIVE, 2
 _CACHED = 2  # blocks whose axes are cached after they were read
@@ -32,7 +32,7 @@ _DROPPED = 31  # low bits of a 63-bit hash that runs do not store
 _TO_LOOK_THROUGH = 8  # entries that share the first bits, on average
 
 
-def can_freeze(t: pa.DataType) -> bool:
+def can_spill_rows(t: pa.DataType) -> bool:
     return pa.types.is_boolean(t) or bool(arrow.byte_width(t)) or arrow.offset_width(t) is not None
 
 
@@ -41,7 +41,7 @@ class Taken:
 
     __slots__ = ("_records", "_rows", "numbers")
 
-    def __init__(self, rows: FrozenRows, numbers: np.ndarray, records: np.ndarray) -> None:
+    def __init__(self, rows: SpilledRows, numbers: np.ndarray, records: np.ndarray) -> None:
         self._rows, self.numbers, self._records = rows, numbers, records
 
     def __len__(self) -> int:
@@ -73,8 +73,8 @@ class _Run:
         return len(self.entries)
 
 
-class FrozenRows:
-    """Rows of one side in files, ``block`` rows per block; the types of the columns fit :func:`can_freeze`."""
+class SpilledRows:
+    """Rows of one side in files, ``block`` rows per block; the types of the columns fit :func:`can_spill_rows`."""
 
     def __init__(self, files: Files, types: Sequence[pa.DataType], n_axes: int, block: int) -> None:
         self.n_axes, self._size = n_axes, block

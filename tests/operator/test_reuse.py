@@ -20,7 +20,7 @@ from join.strategies import cases
 from weights import examples
 
 from ivjoin import LateRowError, SymmetricHashJoin
-from ivjoin.operator.match import lending
+from ivjoin.operator.match.kernel import reuse
 
 SCHEMA = pa.schema({
     "k": pa.int64(), "j": pa.int32(), "w": pa.string(), "t": pa.int64(), "u": pa.int64(), "b": pa.bool_(),
@@ -34,9 +34,9 @@ QUESTIONS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(autouse=True)
 def nothing_waits() -> Iterator[None]:
-    lending.forget()
+    reuse.forget()
     yield
-    lending.forget()
+    reuse.forget()
 
 
 def batches(seed: int, n: int, keys: int, nulls: bool) -> list[tuple[str, pa.RecordBatch]]:
@@ -89,7 +89,7 @@ def test_a_snapshot_of_one_is_as_of_a_new_one() -> None:
     del op
     made(**QUESTIONS["full"])
     found += rows(back, given[7:])
-    lending.forget()
+    reuse.forget()
     assert found == rows(made(**QUESTIONS["full"]), given)
 
 
@@ -111,22 +111,22 @@ def test_no_two_have_the_same() -> None:
         rows(made(**QUESTIONS["inner"]), batches(4, 20, 9, nulls=False))
     held = [made(**QUESTIONS["inner"]) for _ in range(8)]
     for part in ("state", "keys", "account"):
-        assert len({id(getattr(op._core, part)) for op in held}) == len(held)
-    assert len({id(s) for op in held for s in op._core.stores}) == 2 * len(held)
+        assert len({id(getattr(op._engine, part)) for op in held}) == len(held)
+    assert len({id(s) for op in held for s in op._engine.stores}) == 2 * len(held)
 
 
 @pytest.mark.slow
 def test_only_so_much_is_left() -> None:
     def waiting() -> int:
-        return len(lending._waiting)
+        return len(reuse._waiting)
 
     for i in range(10):
         made(on="k", condition=f"l.t BETWEEN r.t - {i} AND r.t")
-    assert waiting() == lending._MOST
-    lending.forget()
+    assert waiting() == reuse._MOST
+    reuse.forget()
     large = made(**QUESTIONS["inner"])
     rows(large, batches(5, 20_000, 10**6, nulls=False), finish=False)
-    assert large.metrics.state_bytes > lending._MOST_BYTES
+    assert large.metrics.state_bytes > reuse._MOST_BYTES
     del large
     assert waiting() == 0
     op = made(**QUESTIONS["inner"], memory_limit="1MB")
@@ -171,10 +171,10 @@ def test_state_found_by_the_cyclic_collector_is_not_reused() -> None:
     given = batches(8, 30, 9, nulls=True)
     op: Any = made(**QUESTIONS["full"])
     want = rows(op, given[:5], finish=False)
-    op._core.circle = op
+    op._engine.circle = op
     del op
     gc.collect()
-    assert len(lending._waiting) == 0
+    assert len(reuse._waiting) == 0
     op = made(**QUESTIONS["full"])
     assert rows(op, given[:5], finish=False) == want
     assert rows(SymmetricHashJoin.restore(op.snapshot()), given[5:]) == rows(op, given[5:])

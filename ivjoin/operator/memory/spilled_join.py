@@ -14,19 +14,19 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.operator.key_values import hashed, key_hashes, packed_keys
-from ivjoin.operator.match.core import Core
+from ivjoin.operator.match.pair_state import PairState
 from ivjoin.operator.memory.candidates import decider
-from ivjoin.outer.emit import BatchRows
+from ivjoin.outer.batches import BatchRows
 from ivjoin.shj import registers as at
 from ivjoin.shj.kernels.push import index_kernels
 from ivjoin.shj.store.disk.backing import Files
 from ivjoin.shj.store.keys import NoKeys
-from ivjoin.shj.store.rows.frozen import FrozenRows, Taken, can_freeze
 from ivjoin.shj.store.rows.ring_room import leave, recap, row_bytes
 from ivjoin.shj.store.rows.side import SideStore
+from ivjoin.shj.store.rows.spilled_rows import SpilledRows, Taken, can_spill_rows
 from ivjoin.shj.store.sizes import fitting
 
-__all__ = ["Frozen"]
+__all__ = ["SpilledJoin"]
 
 _AT_ONCE = 16384  # rows
 # Most rows to spill of a side at once if a quarter is fewer, and fewest if half is more.
@@ -37,15 +37,15 @@ _FEW_BESIDE = 8  # a side has few rows if the other has at least so many times a
 Bounds = list[tuple[int, int]] | None
 
 
-class Frozen:
+class SpilledJoin:
     """The rows of an operator whose index lies in files.
 
-    :meth:`can` must be True for the core. ``limit``, in bytes, sets how many rows share one summary of least and
+    :meth:`can` must be True for the engine. ``limit``, in bytes, sets how many rows share one summary of least and
     greatest values.
     """
 
-    def __init__(self, core: Core, files: Files, limit: int) -> None:
-        self._core = ref(core)
+    def __init__(self, engine: PairState, files: Files, limit: int) -> None:
+        self._engine = ref(engine)
         self._block = 1 << min(max((limit // 512).bit_length() - 1, 4), 12)
         self._files = files
         self._first = 0  # the side that spills first
@@ -54,23 +54,24 @@ class Frozen:
         self._empty()
 
     def _empty(self) -> None:
-        core = self.core
+        engine = self.engine
         self.sides = tuple(
-            FrozenRows(self._files, [c.type for c in store.columns], store.n_axes + len(store.sums), self._block)
-            for store in core.stores
+            SpilledRows(self._files, [c.type for c in store.columns], store.n_axes + len(store.sums), self._block)
+            for store in engine.stores
         )
         self._told: list[Bounds] = [[], []]
 
     @property
-    def core(self) -> Core:
-        core = self._core()
-        assert core is not None
-        return core
+    def engine(self) -> PairState:
+        engine = self._engine()
+        assert engine is not None
+        return engine
 
     @staticmethod
-    def can(core: Core) -> bool:
+    def can(engine: PairState) -> bool:
         """Return whether rows can be spilled with their index: the join has keys, and records can store the columns."""
-        return not isinstance(core.keys, NoKeys) and all(can_freeze(c.type) for s in core.stores for c in s.columns)
+        columns = (c for store in engine.stores for c in store.columns)
+        return not isinstance(engine.keys, NoKeys) and all(can_spill_rows(c.type) for c in columns)
 
     @property
     def nbytes(self) -> int:
@@ -89,18 +90,18 @@ class Frozen:
     def live(self) -> int:
         return self.sides[0].live + self.sides[1].live
 
-    def freeze(self, s: int, rows: int) -> bool:
+    def spill_rows(self, s: int, rows: int) -> bool:
         """Spill about ``rows`` of the oldest rows of side s; return False if it has no rows in memory.
 
         The least is a sixteenth of the side, which spreads the cost of a call over many rows. The most is a quarter,
         because young rows may be evicted before they must be spilled. A side of few rows spills up to half of them, or
         all. MemoryLimitError if the disk is full; the rows that were not spilled stay in memory.
         """
-        core = self.core
-        store = core.stores[s]
+        engine = self.engine
+        store = engine.stores[s]
         if not store.live:
             return False
-        self.careful |= core.full_predicate
+        self.careful |= engine.full_predicate
         live = int(store.live)
         going = min(max(rows, live // 16, min(live // 2, _SOME)), max(live // 4, min(live // 2, _MANY)))
         left = 0 if live <= _FEW else live - going
@@ -123,8 +124,8 @@ class Frozen:
                 leave(store, some)
         finally:
             self.sides[s].index()
-            if not core.state.get("prepared"):  # the keys of a batch under way may have ids that no stored row has yet
-                core.keys.sweep(part=8)  # so that later keys can reuse the ids
+            if not engine.state.get("prepared"):  # keys of a batch under way may have ids that no stored row has yet
+                engine.keys.sweep(part=8)  # so that later keys can reuse the ids
             self._tell(s)
         return True
 
@@ -135,14 +136,14 @@ class Frozen:
         As long as one side has many rows, only that side spills, so only rows of the other side look in files. If that
         side is p and its ring is full, it spills and no ring is resized, because resizing copies a ring.
         """
-        core = self.core
-        own = core.stores[p]
+        engine = self.engine
+        own = engine.stores[p]
         if not self.live:
-            self._first = max((0, 1), key=lambda s: core.stores[s].live)
-        first, other = core.stores[self._first], core.stores[1 - self._first]
+            self._first = max((0, 1), key=lambda s: engine.stores[s].live)
+        first, other = engine.stores[self._first], engine.stores[1 - self._first]
         few = _FEW_BESIDE * first.live <= other.live or 2 * excess > first.cap * _size(first)
         spills = self.nbytes <= most
-        if spills and (own is first or few) and own.hi - own.lo + n > own.cap and self.freeze(p, n):
+        if spills and (own is first or few) and own.hi - own.lo + n > own.cap and self.spill_rows(p, n):
             return True
         coming = {own.side: n}  # rows whose capacity may be reserved already: without it, the kernels refuse the push
         if any(self._shrink(store, coming.get(store.side, 0), excess) for store in (first, other)):
@@ -151,7 +152,7 @@ class Frozen:
             return False
         here = other if few else first
         missing = _room_for(here, coming.get(here.side, 0)) - _smaller(here, excess)
-        return self.freeze(int(here.side), missing) or self.freeze(1, missing) or self.freeze(0, missing)
+        return self.spill_rows(int(here.side), missing) or self.spill_rows(1, missing) or self.spill_rows(0, missing)
 
     def _shrink(self, store: SideStore, coming: int, excess: int) -> bool:
         """Shrink a ring that has empty capacity by at least ``excess`` bytes; return whether it could."""
@@ -171,15 +172,15 @@ class Frozen:
     def _append(
         self, s: int, arrays: list[pa.Array], axes: np.ndarray, matched: np.ndarray, absent: dict[int, np.ndarray]
     ) -> None:
-        core = self.core
-        place, index = core.places[s], core.index[s]
-        hashes = key_hashes(core.plan, s, len(matched), lambda _, name: arrays[place[index[name]]])
+        engine = self.engine
+        place, index = engine.places[s], engine.index[s]
+        hashes = key_hashes(engine.plan, s, len(matched), lambda _, name: arrays[place[index[name]]])
         self.sides[s].append(hashes, axes, arrays, matched, absent)
 
     def _tell(self, s: int) -> None:
         """Set whether the kernels may treat side s as ended: it has, and no row of it lies in files."""
-        core = self.core
-        core.state.set_side(s, ended=int(core.ended[s] and not self.sides[s].live))
+        engine = self.engine
+        engine.state.set_side(s, ended=int(engine.ended[s] and not self.sides[s].live))
 
     def rebuilt(self) -> Iterator[tuple[int, list[pa.Array], np.ndarray]]:
         """Start again for a plan whose keys or axes changed; yield all rows of both sides for :meth:`adopt`."""
@@ -187,7 +188,8 @@ class Frozen:
         self._empty()
         for s, rows in enumerate(old):
             for taken in rows.all():
-                yield s, [taken.column(i) for i in range(len(self.core.stores[s].columns))], rows.matched(taken.numbers)
+                columns = range(len(self.engine.stores[s].columns))
+                yield s, [taken.column(i) for i in columns], rows.matched(taken.numbers)
 
     def pieces(self, s: int) -> Iterator[tuple[Taken, np.ndarray]]:
         """Yield the rows of a side in pieces, each with bool[n] of the rows that have matched."""
@@ -196,30 +198,30 @@ class Frozen:
 
     def asks(self, p: int) -> bool:
         """Prepare the kernels for a push on side p; return whether they must stop before they probe."""
-        core, here = self.core, self.sides[1 - p].live > 0
-        core.state.set_side(p, packs=int(here or core.packs[p]))
+        engine, here = self.engine, self.sides[1 - p].live > 0
+        engine.state.set_side(p, packs=int(here or engine.packs[p]))
         if not self.live:
             self.careful = False
         elif self.careful:
-            core.full_predicate = True
+            engine.full_predicate = True
         return here
 
     def probe(self, p: int, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Yield the output of a batch of side p that comes from its matches among the other side's rows in files."""
-        core, rows = self.core, self.sides[1 - p]
-        state, how, n = core.state, core.how, batch.num_rows
+        engine, rows = self.engine, self.sides[1 - p]
+        state, how, n = engine.state, engine.how, batch.num_rows
         usable = np.flatnonzero(state["usable"][:n]) if state.get("masked") else None
-        if usable is not None and core.keys.kind == at.GIVEN and not core.packs[p]:
+        if usable is not None and engine.keys.kind == at.GIVEN and not engine.packs[p]:
             # The kernel leaves these to the caller that packs the keys.
             state["key_ids"][:n][state["usable"][:n] == 0] = -1
-        if core.plan.never or (usable is not None and not len(usable)):
+        if engine.plan.never or (usable is not None and not len(usable)):
             return
-        keys = packed_keys(core.plan, p, n, lambda _, name: batch.column(core.index[p][name]))
+        keys = packed_keys(engine.plan, p, n, lambda _, name: batch.column(engine.index[p][name]))
         hashes = hashed(keys)
         if usable is not None:
             hashes = hashes[usable]
         values, matched = state["values"], state["matched"]
-        decide = decider(core, p, batch, keys, values)
+        decide = decider(engine, p, batch, keys, values)
         for which, taken in rows.find(hashes):
             who = which if usable is None else usable[which]
             if how.single == p and (asked := matched[who] == 0).sum() < len(who):
@@ -239,38 +241,38 @@ class Frozen:
                     rows.mark(taken.numbers)
                 if how.keep[p]:
                     matched[who] = 1
-                for cut in core.emitter.slices(len(who)):
-                    here, there = BatchRows(batch, who[cut], core.widths[p]), _Rows(core, 1 - p, taken.at(cut))
-                    yield core.emitter.batch(here, there) if p == 0 else core.emitter.batch(there, here)
+                for cut in engine.builder.slices(len(who)):
+                    here, there = BatchRows(batch, who[cut], engine.widths[p]), _Rows(engine, 1 - p, taken.at(cut))
+                    yield engine.builder.batch(here, there) if p == 0 else engine.builder.batch(there, here)
 
     def retire(self, s: int) -> Iterator[pa.RecordBatch]:
         """Evict the rows of side s that lie outside its bounds; emit unmatched ones if the join type requires it."""
-        core, rows = self.core, self.sides[s]
+        engine, rows = self.engine, self.sides[s]
         if not rows.live:
             return
         bounds: Bounds = None
-        if not core.state.side(s, "nothing"):
-            bounds = [(int(b[0]), int(b[1])) for b in core.state["bounds", s]]
+        if not engine.state.side(s, "nothing"):
+            bounds = [(int(b[0]), int(b[1])) for b in engine.state["bounds", s]]
             if bounds == self._told[s]:
                 return
         self._told[s] = bounds
         for numbers in rows.outside(bounds):
-            if core.how.owes(s):
-                alone = numbers[~rows.matched(numbers)] if core.how.keep[s] else numbers
+            if engine.how.owes(s):
+                alone = numbers[~rows.matched(numbers)] if engine.how.keep[s] else numbers
                 if len(alone):
                     yield from self._alone(s, rows.take(alone))
             self._drop(s, numbers)
 
     def _alone(self, s: int, taken: Taken) -> Iterator[pa.RecordBatch]:
-        emitter = self.core.emitter
-        for cut in emitter.slices(len(taken)):
-            rows = _Rows(self.core, s, taken.at(cut))
-            yield emitter.batch(rows, None) if s == 0 else emitter.batch(None, rows)
+        builder = self.engine.builder
+        for cut in builder.slices(len(taken)):
+            rows = _Rows(self.engine, s, taken.at(cut))
+            yield builder.batch(rows, None) if s == 0 else builder.batch(None, rows)
 
     def _drop(self, s: int, numbers: np.ndarray) -> None:
-        core = self.core
+        engine = self.engine
         self.sides[s].drop(numbers)
-        core.state.sides[s]["retired"] += len(numbers)
+        engine.state.sides[s]["retired"] += len(numbers)
         self._tell(s)
 
 
@@ -294,8 +296,8 @@ class _Rows:
 
     __slots__ = ("_place_of", "_taken")
 
-    def __init__(self, core: Core, s: int, taken: Taken) -> None:
-        self._place_of, self._taken = core.places[s], taken
+    def __init__(self, engine: PairState, s: int, taken: Taken) -> None:
+        self._place_of, self._taken = engine.places[s], taken
 
     def __len__(self) -> int:
         return len(self._taken)

@@ -18,7 +18,7 @@ from ivjoin import SymmetricHashJoin
 from ivjoin.operator.memory import candidates
 from ivjoin.shj.arrow import Bytes
 from ivjoin.shj.store.disk.backing import Files
-from ivjoin.shj.store.rows.frozen import FrozenRows
+from ivjoin.shj.store.rows.spilled_rows import SpilledRows
 
 LIMIT = 24_000
 BAND = "abs(l.t - r.t) <= 60"
@@ -41,8 +41,8 @@ def drawn(rng: np.random.Generator, t: int, n: int, keys: int) -> pa.RecordBatch
 
 
 def frozen(op: SymmetricHashJoin) -> int:
-    core: Any = op._core
-    return 0 if core.frozen is None else core.frozen.live
+    engine: Any = op._engine
+    return 0 if engine.in_files is None else engine.in_files.live
 
 
 def pushed_alike(
@@ -64,9 +64,9 @@ def test_rows_of_one_side_go_first() -> None:
     op = SymmetricHashJoin(SCHEMA, SCHEMA, **question, memory_limit=120_000, when_full="spill")
     for _ in pushed_alike(op, free, rng, 8, 160, 1000):
         pass
-    core: Any = op._core
+    engine: Any = op._engine
     assert 0 < frozen(op) < free.metrics.state_rows
-    assert 0 in [rows.live for rows in core.frozen.sides]
+    assert 0 in [rows.live for rows in engine.in_files.sides]
     assert rows_of(op.finish()) == rows_of(free.finish())
 
 
@@ -79,15 +79,15 @@ def test_capacity_that_the_coming_rows_need_is_never_given_up() -> None:
     for t in range(0, 2000, 250):
         for _ in op.push("right", pa.record_batch({"k": range(t, t + 250), "t": range(t, t + 250)}, schema)):
             raise AssertionError
-    core: Any = op._core
-    assert core.frozen.live
-    store = core.stores[0]
+    engine: Any = op._engine
+    assert engine.in_files.live
+    store = engine.stores[0]
     store.make_room(256)
     freed = 0
-    while core.frozen.less(0, 256, 1000, 1 << 30):
+    while engine.in_files.less(0, 256, 1000, 1 << 30):
         assert store.cap >= 256
         freed += 1
-    assert freed > 1 and core.stores[1].live == 0
+    assert freed > 1 and engine.stores[1].live == 0
 
 
 @pytest.mark.slow
@@ -102,7 +102,7 @@ def test_bounds_of_the_output_know_rows_in_files() -> None:
 
 
 def test_row_groups_behind_the_frontier_are_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = FrozenRows(Files(str(tmp_path)), [pa.int64(), pa.string()], 1, 64)
+    rows = SpilledRows(Files(str(tmp_path)), [pa.int64(), pa.string()], 1, 64)
     n = 1000
     axes = np.arange(n)[None]
     payload = [pa.array(range(n)), pa.array([str(i) for i in range(n)])]
@@ -125,7 +125,7 @@ def test_row_groups_behind_the_frontier_are_skipped(tmp_path: Path, monkeypatch:
 def test_found_are_those_with_the_hash(seed: int, tmp_path: Path) -> None:
     """Against a dictionary: any batches, evicted rows, hashes that share many bits, and deleted blocks."""
     rng = np.random.default_rng(seed)
-    rows = FrozenRows(Files(str(tmp_path)), [pa.int64(), pa.string()], 1, 16)
+    rows = SpilledRows(Files(str(tmp_path)), [pa.int64(), pa.string()], 1, 16)
     there: dict[int, tuple[int, int]] = {}  # number: hash, value
     for _ in range(40):
         n = int(rng.choice([1, 5, 40]))
@@ -159,7 +159,7 @@ def test_found_are_those_with_the_hash(seed: int, tmp_path: Path) -> None:
 
 
 def test_what_several_runs_find_is_read_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = FrozenRows(Files(str(tmp_path)), [pa.int64()], 1, 16)
+    rows = SpilledRows(Files(str(tmp_path)), [pa.int64()], 1, 16)
     for first in (0, 800, 1000):  # the later ones are too few to be merged with the first
         n = 800 if first == 0 else 200 if first == 800 else 40
         values = np.arange(first, first + n)

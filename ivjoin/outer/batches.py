@@ -18,7 +18,7 @@ from ivjoin.shj.arrow import bitmap, fixed_array, fixed_view, take, taken
 from ivjoin.shj.plain import from_plain, nulls, plain_type, to_plain
 from ivjoin.shj.store.rows.side import SideStore
 
-__all__ = ["BatchRows", "Emitter", "OutputField", "Rows", "StoredRows", "pieces_of"]
+__all__ = ["BatchRows", "BatchBuilder", "OutputField", "Rows", "StoredRows", "pieces_of"]
 
 
 class Rows(Protocol):
@@ -79,7 +79,7 @@ class OutputField:
     right: int | None
 
 
-class Emitter:
+class BatchBuilder:
     """Builds output batches of at most ``batch_size`` rows; local times become instants in ``zone``."""
 
     def __init__(self, schema: pa.Schema, fields: Sequence[OutputField], batch_size: int, zone: str) -> None:

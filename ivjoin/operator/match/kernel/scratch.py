@@ -9,14 +9,14 @@ from itertools import count
 
 import numpy as np
 
-from ivjoin.shj.kernels.memory import address_of as address
+from ivjoin.shj.kernels.pointers import address_of as address
 from ivjoin.shj.registers import OPERATOR, words_of
 
 __all__ = ["Scratch", "borrowed", "give", "idle", "scratch_bytes"]
 
 _MOST, _MOST_BYTES = 4, 1 << 18  # arrays that wait, and bytes of each; an operator keeps larger ones
 _ROW_BYTES = "marks", "usable", "matched"
-_ROW_WORDS = "key_ids", "kept", "left", "chosen"
+_ROW_WORDS = "key_ids", "kept", "alone", "chosen"
 _OPERATOR = words_of(OPERATOR)
 _PLACES = np.array([_OPERATOR[n] for n in ("values", "absent", "every", *_ROW_BYTES, *_ROW_WORDS, "room_rows")])
 _numbers = count(1)

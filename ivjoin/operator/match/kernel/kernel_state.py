@@ -12,23 +12,23 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.operator.engine import Engine
-from ivjoin.operator.match import lending
-from ivjoin.operator.match.keys import key_table
+from ivjoin.operator.match.kernel import reuse
+from ivjoin.operator.match.kernel.keys import key_table
+from ivjoin.operator.match.kernel.sources import key_columns, ordinal_columns
+from ivjoin.operator.match.kernel.state import State
+from ivjoin.operator.match.kernel.tables import SideTables, join_fields, output_table, side_tables
 from ivjoin.operator.memory.memory_parts import RowsInFiles
-from ivjoin.operator.sources import key_columns, ordinal_columns
-from ivjoin.operator.state import State
-from ivjoin.operator.tables import SideTables, join_fields, output_table, side_tables
-from ivjoin.outer.emit import Emitter
+from ivjoin.outer.batches import BatchBuilder
 from ivjoin.plan.join_plan import JoinPlan
 from ivjoin.plan.sums import probes
 from ivjoin.shj import registers as at
-from ivjoin.shj.kernels.memory import address_of as address
+from ivjoin.shj.kernels.pointers import address_of as address
 from ivjoin.shj.kernels.push import push_kernels
 from ivjoin.shj.registers import I64_MAX, I64_MIN
 from ivjoin.shj.store.keys import KeyTable
 from ivjoin.shj.store.rows.ring_room import can_be_cleared, is_loose
 from ivjoin.shj.store.rows.side import SideStore
-from ivjoin.shj.store.rows.spilled import InFile
+from ivjoin.shj.store.rows.spilled_payload import InFile
 from ivjoin.shj.store.values.segments import SegmentColumn
 from ivjoin.shj.store.values.texts import KeyTextColumn
 
@@ -53,13 +53,13 @@ class KernelState(Engine):
         plan, (left, right) = self.plan, self.layouts
         self.places, self.widths = (left.places, right.places), (left.widths, right.widths)
         self.index = left.index, right.index
-        self.emitter = Emitter(plan.schema, plan.fields, plan.spec.batch_size, plan.spec.timezone)
+        self.builder = BatchBuilder(plan.schema, plan.fields, plan.spec.batch_size, plan.spec.timezone)
         self.batch: ref[pa.RecordBatch] | None = None  # of the push whose output the caller is taking
         self.limits = None
-        self.frozen: RowsInFiles | None = None
+        self.in_files: RowsInFiles | None = None
         self.packs = [False, False]
         self._puts_out = 0  # the side of the last push for which `put_out` ran
-        found = lending.take(plan, self.account) if takes else None
+        found = reuse.take(plan, self.account) if takes else None
         if found is None:
             self.build()
         else:
@@ -69,9 +69,9 @@ class KernelState(Engine):
     def __del__(self) -> None:
         left = self._left() if "prepares" in self.__dict__ else None  # not if `__init__` failed
         if left is not None:
-            lending.leave(left, self.bytes_held())
+            reuse.leave(left, self.bytes_held())
 
-    def _left(self) -> lending.Left | None:
+    def _left(self) -> reuse.Reusable | None:
         """Return the state of an ending operator if it differs from a new one only in its size.
 
         None if the cycle collector found the operator: its weak references are already dead.
@@ -79,17 +79,17 @@ class KernelState(Engine):
         account, tables = self.account, self.shared
         if account.limit is not None or account.on_full is not None or account.files is not None:
             return None
-        if self.rekeyed or tables is None or self.limits is not None or self.frozen is not None:
+        if self.rekeyed or tables is None or self.limits is not None or self.in_files is not None:
             return None
-        if self.emitter.batch_size != self.plan.spec.batch_size or not self.state.is_idle:
+        if self.builder.batch_size != self.plan.spec.batch_size or not self.state.is_idle:
             return None
         if not all(map(can_be_cleared, self.stores)) or self.alive() is None:
             return None
-        return lending.Left(
+        return reuse.Reusable(
             self.plan.derived, self.state, self.keys, self.stores, tables, self.packs, self.prepares,
         )
 
-    def _take_up(self, left: lending.Left) -> None:
+    def _take_up(self, left: reuse.Reusable) -> None:
         """Use the state that an earlier operator of the plan has left, instead of :meth:`build`."""
         state = self.state = left.state
         self.keys, self.stores = left.keys, left.stores
@@ -115,7 +115,7 @@ class KernelState(Engine):
         """Build registers, stores and tables for the plan as it is now."""
         plan = self.plan
         account = self.account
-        state = self.state = State(self.emitter.batch_size, max(len(s.schema) for s in plan.sides), account)
+        state = self.state = State(self.builder.batch_size, max(len(s.schema) for s in plan.sides), account)
         self.keys = key_table(plan, state.operator, account)
         self.stores = tuple(
             SideStore(
@@ -228,8 +228,8 @@ class KernelState(Engine):
         state = self.state
         state.set_side(s, nothing=bounds is None or not self.keeps[s])
         for each in (0, 1):
-            frozen = 0 if self.frozen is None else self.frozen.sides[each].live
-            state.set_side(each, ended=self.ended[each] and not frozen)
+            in_files = 0 if self.in_files is None else self.in_files.sides[each].live
+            state.set_side(each, ended=self.ended[each] and not in_files)
         table, scans = state["bounds", s], state.side(s, "look_every")
         for axis, (low, high) in enumerate(bounds or ()):
             table[axis, 0], table[axis, 1] = low, high
@@ -254,19 +254,19 @@ class KernelState(Engine):
     def limit_output(self, rows: int) -> None:
         """Lower the greatest number of rows of an output batch."""
         rows = min(rows, self.plan.spec.batch_size)
-        self.emitter.batch_size = rows
+        self.builder.batch_size = rows
         self.state.limit_output(rows)
 
     @property
-    def frozen_rows(self) -> int:
-        return 0 if self.frozen is None else self.frozen.live
+    def rows_in_files(self) -> int:
+        return 0 if self.in_files is None else self.in_files.live
 
     @property
     def rows_held(self) -> int:
         left, right = self.stores
-        return int(left.live + right.live) + self.frozen_rows
+        return int(left.live + right.live) + self.rows_in_files
 
     def bytes_held(self) -> int:
-        (left, right), frozen = self.stores, self.frozen
+        (left, right), in_files = self.stores, self.in_files
         held = left.nbytes + right.nbytes + self.keys.nbytes + self.state.nbytes
-        return held if frozen is None else held + frozen.nbytes
+        return held if in_files is None else held + in_files.nbytes

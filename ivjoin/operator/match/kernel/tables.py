@@ -15,13 +15,13 @@ import pyarrow as pa
 from ivjoin.expr.nodes import walk
 from ivjoin.frontier.order import ordinal_range
 from ivjoin.frontier.tracking import Frontier, OrderTracker
+from ivjoin.operator.match.kernel.sources import SideSources, column_of, side_sources
 from ivjoin.operator.pruning.prune_bounds import Bounder
-from ivjoin.operator.sources import SideSources, column_of, side_sources
 from ivjoin.plan.join_plan import JoinPlan, of_plan
 from ivjoin.plan.sums import probes
 from ivjoin.shj import registers as at
 from ivjoin.shj.arrow import byte_width, is_own_ordinal, offset_width
-from ivjoin.shj.kernels.memory import address_of as address
+from ivjoin.shj.kernels.pointers import address_of as address
 from ivjoin.shj.kernels.push import index_kernels
 from ivjoin.shj.registers import I64_MAX, I64_MIN
 

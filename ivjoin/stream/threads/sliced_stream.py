@@ -1,4 +1,4 @@
-"""Join streams on several threads: cut an ordered axis into slices, and join each slice as a whole.
+"""Join streams, and rows of files, on several threads: cut an ordered axis into slices, and join each slice as a whole.
 
 Rows are collected until no later row can belong to a slice. Then the next free thread joins it. Rows of the other side
 that can match rows of two slices go to both. This works for any keys, also skewed ones (TiLT, ASPLOS 2023).
@@ -21,7 +21,7 @@ from ivjoin.operator.intake import Intake
 from ivjoin.operator.match.whole import Whole
 from ivjoin.operator.memory.budget import Budget
 from ivjoin.operator.operator import SymmetricHashJoin
-from ivjoin.outer.emit import pieces_of
+from ivjoin.outer.batches import pieces_of
 from ivjoin.plan.cache import plan_of
 from ivjoin.plan.cutting import Cut, why_not_cut
 from ivjoin.plan.join_plan import JoinPlan
@@ -37,7 +37,7 @@ from ivjoin.stream.workers import Workers
 if TYPE_CHECKING:
     from ivjoin.stream.threads.carried import Carried
 
-__all__ = ["SlicedJoin", "can_slice"]
+__all__ = ["SlicedStream", "can_slice_stream"]
 
 _SLICE_ROWS = 131_072  # of both sides together, in a slice that pays for a call
 _SLICE_BYTES, _WIDE_ROWS = 16 << 20, 16_384  # a slice has fewer rows if these take more bytes, but no fewer than this
@@ -48,17 +48,17 @@ _MOST_ROWS, _MOST_LOOKUP_ROWS = 8, 64
 _THREAD_ROWS = 4  # slices' worth of rows for each thread that wait or are being joined
 
 
-def can_slice(plan: JoinPlan, cut: Cut, budget: Budget | None) -> bool:
+def can_slice_stream(plan: JoinPlan, cut: Cut, budget: Budget | None) -> bool:
     """Return whether pushed rows can be joined in slices. If not, one operator takes all rows."""
     if plan.looks_up:
         return budget is None and not (cut.both or plan.raises)
     return not why_not_cut(plan, cut)
 
 
-class SlicedJoin:
+class SlicedStream:
     """Join like :class:`SymmetricHashJoin`, on several threads. The output follows the order of the slices.
 
-    ``cut`` is the axis, for which :func:`can_slice` is true. ``errors_first`` is as for
+    ``cut`` is the axis, for which :func:`can_slice_stream` is true. ``errors_first`` is as for
     ``SymmetricHashJoin.from_plan``. ``views``: pushed batches are views of memory that the caller owns. ``budget``
     limits rows that wait and running slices together.
     """

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from ivjoin.operator.memory.scratch import Scratch, borrowed, give, scratch_bytes
+from ivjoin.operator.match.kernel.scratch import Scratch, borrowed, give, scratch_bytes
 from ivjoin.shj import registers as at
-from ivjoin.shj.kernels.memory import ARROW_ARRAY, RELEASE
-from ivjoin.shj.kernels.memory import address_of as address
 from ivjoin.shj.kernels.output.released_blocks import release_block
+from ivjoin.shj.kernels.pointers import ARROW_ARRAY, RELEASE
+from ivjoin.shj.kernels.pointers import address_of as address
 from ivjoin.shj.store.account import Account
 from ivjoin.shj.store.disk.backing import in_memory
 
@@ -25,9 +25,9 @@ _NOTHING = np.empty(0, dtype=np.int64)
 _OPERATOR, _SIDE = at.words_of(at.OPERATOR), at.words_of(at.SIDE)
 # The registers that state how far a join has come. Addresses and capacities are not among them.
 _COUNTS = (
-    "phase", "n", "n_kept", "n_left", "n_dead", "n_pairs", "n_late", "cursor", "moved", "side", "row", "node", "steps",
-    "n_chosen", "probe_end", "late_rows", "peak_rows", "pushes", "largest", "key_bytes", "full_predicate",
-    "prepared", "masked", "out_which",
+    "phase", "n", "n_kept", "n_alone", "n_dead", "n_pairs", "n_late", "cursor", "moved", "side", "row", "node",
+    "steps", "n_chosen", "probe_end", "late_rows", "peak_rows", "pushes", "largest", "key_bytes",
+    "full_predicate", "prepared", "masked", "out_which",
 )
 _CLEARED = np.array([_OPERATOR[name] for name in _COUNTS])
 _IN_RELEASE, _OUT_RELEASE = RELEASE // 8, (ARROW_ARRAY + RELEASE) // 8

@@ -1,4 +1,4 @@
-"""The core of an operator that gives each left row one answer: aggregates of its matches, or the best of them.
+"""The engine of an operator that gives each left row one answer: aggregates of its matches, or the best of them.
 
 Left rows wait until no future right row can match them. Then their matches are looked up among the sorted right rows.
 If the condition consists of keys and bands along the sort order, the matches are a range, which is aggregated as a
@@ -19,14 +19,14 @@ import pyarrow as pa
 from ivjoin.operator.lookup.aggregates.previous import older_than, previous_bounds, without_older
 from ivjoin.operator.lookup.best import BestAnswers
 from ivjoin.operator.lookup.key_ids import key_table, sweep_keys
-from ivjoin.operator.lookup.limits import LookupLimits
+from ivjoin.operator.lookup.lookup_limits import LookupLimits
+from ivjoin.operator.lookup.lookup_state import LookupState
 from ivjoin.operator.lookup.picks.early import Early, Ripe
 from ivjoin.operator.lookup.picks.picked import PickedAnswers, answers_of
 from ivjoin.operator.lookup.picks.thinning import Thinning
 from ivjoin.operator.lookup.reading import Arrived, read
 from ivjoin.operator.lookup.rows import Rows, joined
 from ivjoin.operator.lookup.run import Run
-from ivjoin.operator.lookup.state import LookupState
 from ivjoin.operator.lookup.stored import AxisBounds, LeftRows, RightRows, dead_rows, split
 from ivjoin.operator.memory.budget import Budget
 from ivjoin.plan.join_plan import JoinPlan
@@ -34,7 +34,7 @@ from ivjoin.shj.plain import rows_at
 from ivjoin.shj.registers import I64_MAX, I64_MIN
 from ivjoin.shj.store.disk.process_memory import give_back
 
-__all__ = ["LookupCore"]
+__all__ = ["LookupEngine"]
 
 _ROW_WORDS = 6  # of each row, next to its axes
 _REDUCED = 3  # words of a right row, for each aggregate
@@ -44,7 +44,7 @@ _TWICE = 24 << 20  # the same for rows that exist twice for a moment
 _SOME = 16  # if 1 in so many rows is new, rows are evicted before a batch is refused or columns are spilled
 
 
-class LookupCore(LookupState):
+class LookupEngine(LookupState):
     """The engine of an operator that gives each left row one answer."""
 
     def __init__(self, plan: JoinPlan, late_within: bool = True) -> None:
@@ -190,7 +190,7 @@ class LookupCore(LookupState):
 
     def _answered(self, rows: Rows) -> Generator[pa.RecordBatch, None, Rows]:
         """Emit what is decided of left rows, and return the others. The runs it read are free again before a merge."""
-        rest, found = self._decided(rows)
+        rest, found = self._final(rows)
         yield from self._eased(self._out(found))
         return rest
 
@@ -201,7 +201,7 @@ class LookupCore(LookupState):
                 self.account.files.ease()
             yield batch
 
-    def _decided(self, rows: Rows) -> tuple[Rows, Rows | list[Ripe]]:
+    def _final(self, rows: Rows) -> tuple[Rows, Rows | list[Ripe]]:
         """Return the rows that are not decided, and the others, of a pick with their matches."""
         if self._early is not None:
             return self._early.split(rows, self.right)

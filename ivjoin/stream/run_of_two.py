@@ -1,4 +1,4 @@
-"""A join of two inputs: its engine, the columns that it reads, and the pieces in which rows are pushed."""
+"""A join of two inputs: whether rows are pushed or joined in slices, on how many threads, and in which pieces."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from ivjoin.stream.sources.inputs import Source
 from ivjoin.stream.tables.looked_up import looked_up
 from ivjoin.stream.threads.cpus import threads_for
 from ivjoin.stream.threads.memory import threads_within, to_the_end
-from ivjoin.stream.threads.slices import SlicedJoin, can_slice
+from ivjoin.stream.threads.sliced_stream import SlicedStream, can_slice_stream
 
 if TYPE_CHECKING:
     from ivjoin.expr.literals import Value
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RunOfTwo"]
 
-Pusher: TypeAlias = "SymmetricHashJoin | SlicedJoin | Lockstep"
+Pusher: TypeAlias = "SymmetricHashJoin | SlicedStream | Lockstep"
 
 _LEAST_IN_SLICES = 1 << 15  # rows of both sides; pushing fewer takes less time than loading the kernel of slices
 
@@ -81,10 +81,10 @@ class RunOfTwo(Run):
         self._of_files = self._ends and not self._in_memory
         self._few = self._ends and None not in (s.rows for s in sources) and self._rows < least
         if threads == "auto":
-            self._of_tables = threads_for(self._rows) if self._ends else 1
-            self._threads = 1 if self._in_memory else self._of_tables
+            self._table_threads = threads_for(self._rows) if self._ends else 1
+            self._threads = 1 if self._in_memory else self._table_threads
         else:
-            self._of_tables = self._threads = threads_within(budget, threads)
+            self._table_threads = self._threads = threads_within(budget, threads)
         self._sources: tuple[Source, Source] | None = sources  # until the end
         self._most = _PUSH_ROWS  # rows of a push
         self._arranged: Arranged | None = None
@@ -125,7 +125,7 @@ class RunOfTwo(Run):
     def _joined(self) -> Iterator[pa.RecordBatch]:
         arranged, inputs = self._begin()
         self._arranged, self.sorting = arranged, arranged.said
-        whole = self._in_slices(arranged)
+        whole = self._tables_in_slices(arranged)
         if whole is not None:
             self.operator = whole
             yield from whole.output()
@@ -143,7 +143,7 @@ class RunOfTwo(Run):
             op = SymmetricHashJoin.from_plan(plan, errors_first=errors_first, budget=self._budget)
         else:
             views = self._in_memory and not copies
-            op = SlicedJoin(plan, cut, self._threads, errors_first, views, self._budget)
+            op = SlicedStream(plan, cut, self._threads, errors_first, views, self._budget)
         op.report_late(self._report)
         return op
 
@@ -157,7 +157,7 @@ class RunOfTwo(Run):
         if self._few and not plan.looks_up:
             return None
         cut = cut_of(plan) if self._threads > 1 or self._of_files else ""
-        return None if isinstance(cut, str) or not can_slice(plan, cut, self._budget) else cut
+        return None if isinstance(cut, str) or not can_slice_stream(plan, cut, self._budget) else cut
 
     def _open(self, sources: tuple[Source, Source]) -> None:
         """Skip the row groups that cannot match, and read the inputs that must not wait."""
@@ -180,18 +180,18 @@ class RunOfTwo(Run):
     def _begin(self) -> tuple[Arranged, tuple[Pieces, Pieces]]:
         assert self._sources is not None
         if self._plan.looks_up and self._budget is None:
-            self._looked_up = looked_up(self._plan, self._sources, self._of_tables, self._chosen.several)
+            self._looked_up = looked_up(self._plan, self._sources, self._table_threads, self._chosen.several)
         sorts = self._sorts and self._looked_up is None
         if self._plan.spec.picks_one:
-            arranged = arrange_picked(self._plan, self._sources, sorts, self._of_tables, self._budget)
+            arranged = arrange_picked(self._plan, self._sources, sorts, self._table_threads, self._budget)
         else:
             arrange_ = arrange if sorts else as_they_are
-            arranged = arrange_(self._plan, self._sources, self._of_tables, self._budget)
+            arranged = arrange_(self._plan, self._sources, self._table_threads, self._budget)
         self._most = self._rows_of_a_push(arranged)
         if self._looked_up is None and self._takes_parts(arranged):
             from ivjoin.stream.tables.lookup_parts import LookupParts
 
-            self._looked_up = LookupParts(self._chosen, arranged.batches, self._of_tables)
+            self._looked_up = LookupParts(self._chosen, arranged.batches, self._table_threads)
         if not any(side.orders for side in arranged.plan.sides):
             warn_of_pairs(arranged.plan, arranged.rows, arranged.compared)
         most = [self._most, self._most]
@@ -222,7 +222,7 @@ class RunOfTwo(Run):
         plain = not any(side.orders or side.bounds for side in arranged.plan.sides)
         return plain and self._budget is None and self._of_files
 
-    def _in_slices(self, arranged: Arranged) -> TableJoin | TableLookup | LookupParts | None:
+    def _tables_in_slices(self, arranged: Arranged) -> TableJoin | TableLookup | LookupParts | None:
         """Return the join of two tables in slices; None if their rows are pushed."""
         if self._plan.looks_up:
             return self._looked_up
@@ -230,7 +230,7 @@ class RunOfTwo(Run):
             return None
         from ivjoin.stream.tables.table_join import table_join
 
-        return table_join(arranged, self._sources, self._of_tables)
+        return table_join(arranged, self._sources, self._table_threads)
 
     def _pushed(self, op: Pusher, arranged: Arranged, inputs: tuple[Pieces, Pieces]) -> Iterator[pa.RecordBatch]:
         """Push rows piece by piece, and yield the output."""
@@ -241,7 +241,7 @@ class RunOfTwo(Run):
                 yield from op.finish(SIDES[p]) if piece is None else op.push(SIDES[p], piece)
             return
         readers = None
-        if self._idle is not None and first is None and not isinstance(op, SlicedJoin):
+        if self._idle is not None and first is None and not isinstance(op, SlicedStream):
             readers = Readers(op, inputs, self._idle)
         sides = inputs if readers is None else readers.sides
         open_ = [True, True]

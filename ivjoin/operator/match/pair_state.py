@@ -1,4 +1,4 @@
-"""The core of an operator that emits pairs: its state, and the changes by keys, axes and promises between pushes."""
+"""The engine of an operator that emits pairs: its state, and the changes by keys, axes and promises between pushes."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from ivjoin.expr.nodes import Node
 from ivjoin.metrics import JoinMetrics
 from ivjoin.operator.evaluated import Evaluated, evaluated, of_stored
 from ivjoin.operator.key_values import key_ids
-from ivjoin.operator.match.kernel_state import KernelState
+from ivjoin.operator.match.kernel.kernel_state import KernelState
 from ivjoin.shj import registers as at
 from ivjoin.shj.dictionaries import one_array
-from ivjoin.shj.kernels.memory import release_struct
+from ivjoin.shj.kernels.pointers import release_struct
 from ivjoin.shj.store.rows.payload_room import make_column_rooms
 
-__all__ = ["Core"]
+__all__ = ["PairState"]
 
 
-class Core(KernelState):
+class PairState(KernelState):
     """The state of an operator that emits pairs. ``match.steps`` moves rows through it."""
 
     def _keep_counts(self) -> None:
@@ -41,7 +41,7 @@ class Core(KernelState):
         m.state_bytes = self.bytes_held()
         if self.account.files is not None:
             m.spilled_bytes = self.account.files.nbytes
-            m.spilled_rows = sum(s.live for s in self.stores if s.lies_in_files) + self.frozen_rows
+            m.spilled_rows = sum(s.live for s in self.stores if s.lies_in_files) + self.rows_in_files
         return m
 
     def is_refused(self, error: BaseException) -> bool:
@@ -52,7 +52,7 @@ class Core(KernelState):
         self._keep_counts()
         release_struct(self.state.in_struct)
         release_struct(self.state.out_struct)
-        self.batch = self.frozen = None
+        self.batch = self.in_files = None
         self.build()
 
     def rebuild(self) -> None:
@@ -66,10 +66,10 @@ class Core(KernelState):
             for s, store in enumerate(old):
                 ids = store.live_ids()
                 self.adopt_rows(s, store.gather_all(ids), store.matched(ids))
-            if self.frozen is not None:
-                for s, arrays, matched in self.frozen.rebuilt():
+            if self.in_files is not None:
+                for s, arrays, matched in self.in_files.rebuilt():
                     found, axes = self._evaluated(s, arrays, len(matched))
-                    self.frozen.adopt(s, arrays, axes, matched, found.absent)
+                    self.in_files.adopt(s, arrays, axes, matched, found.absent)
         finally:
             self.account.limit = limit
         if self.limits is not None:
@@ -78,7 +78,7 @@ class Core(KernelState):
     @property
     def full_predicate(self) -> bool:
         """Return whether the whole condition decides each pair, because a row has an error or breaks a guard."""
-        return bool(self.state.get("full_predicate")) or (self.frozen is not None and self.frozen.careful)
+        return bool(self.state.get("full_predicate")) or (self.in_files is not None and self.in_files.careful)
 
     @full_predicate.setter
     def full_predicate(self, value: bool) -> None:
@@ -106,9 +106,9 @@ class Core(KernelState):
         store = self.stores[s]
         ids = store.live_ids()
         arrays, matched = store.gather_all(ids), store.matched(ids)
-        if self.frozen is None or not self.frozen.sides[s].live:
+        if self.in_files is None or not self.in_files.sides[s].live:
             return arrays, matched
-        pieces = [*self.frozen.pieces(s)]
+        pieces = [*self.in_files.pieces(s)]
         whole = [one_array([*(taken.column(i) for taken, _ in pieces), array]) for i, array in enumerate(arrays)]
         return whole, np.concatenate([*(m for _, m in pieces), matched])
 

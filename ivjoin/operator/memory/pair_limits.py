@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from ivjoin.errors import MemoryLimitError
 from ivjoin.operator.match import steps
-from ivjoin.operator.match.core import Core
+from ivjoin.operator.match.pair_state import PairState
 from ivjoin.operator.memory.budget import GOES_ON, LEAST_ROWS, Budget
 from ivjoin.operator.memory.dropping import Dropping
 from ivjoin.operator.memory.lost_matches import Recall
@@ -18,7 +18,7 @@ from ivjoin.operator.memory.spilling import Spilling
 from ivjoin.operator.memory.trimming import Trimming
 from ivjoin.plan.spec import SIDES
 
-__all__ = ["Limits", "fixed_bytes"]
+__all__ = ["PairLimits", "fixed_bytes"]
 
 _MOST_BEYOND = 8 << 20  # bytes of file pages that a step may read beyond the limit
 _LEAST_STEP = 1024
@@ -29,41 +29,41 @@ _PART, _LARGE, _LARGE_PART = 16, 4 << 20, 8
 _FILED_ROWS, _MAPPED_ROWS = 1 << 14, 2048  # rows pushed at once if the files fit in memory, and if not
 
 
-class Limits:
+class PairLimits:
     """The memory limit of one running join that emits pairs."""
 
-    def __init__(self, core: Core, budget: Budget) -> None:
+    def __init__(self, engine: PairState, budget: Budget) -> None:
         self.budget = budget
-        self._core = ref(core)
+        self._engine = ref(engine)
         self._step = 1 << 16  # rows that are pushed, or emitted, before the pages of files are released
-        self._row_bytes = [fixed_bytes(side.schema) for side in core.plan.sides]
-        self._varies = [any(not _is_fixed(t) for t in side.schema.types) for side in core.plan.sides]
+        self._row_bytes = [fixed_bytes(side.schema) for side in engine.plan.sides]
+        self._varies = [any(not _is_fixed(t) for t in side.schema.types) for side in engine.plan.sides]
         self._trimming = Trimming(budget)
-        self.spilling = Spilling(core, budget, self._trimming.start) if budget.when_full == "spill" else None
-        self.dropping = Dropping(core, budget) if budget.when_full == "shed" else None
+        self.spilling = Spilling(engine, budget, self._trimming.start) if budget.when_full == "spill" else None
+        self.dropping = Dropping(engine, budget) if budget.when_full == "shed" else None
         way = self.spilling or self.dropping
         self._full: Callable[[int, int], bool] = (lambda needed, held: False) if way is None else way.make_room
-        core.account.limit = budget.limit if self.dropping is None else self.dropping.allowed
-        core.account.on_full = self._on_full
-        self._fit_output(core)
+        engine.account.limit = budget.limit if self.dropping is None else self.dropping.allowed
+        engine.account.on_full = self._on_full
+        self._fit_output(engine)
 
     def most_rows(self, p: int, batch: pa.RecordBatch) -> int:
         """Return how many rows of a batch to push at once, so that their memory is small compared with the limit."""
-        core, n = self._core(), batch.num_rows
-        assert core is not None
+        engine, n = self._engine(), batch.num_rows
+        assert engine is not None
         if n and self._varies[p]:
             size = -(-batch.nbytes // n)
             if size > self._row_bytes[p]:
                 self._row_bytes[p] = size
-                self._fit_output(core)
-        scratch = 9 * max(len(s.nodes) for s in core.sources) + 100
+                self._fit_output(engine)
+        scratch = 9 * max(len(s.nodes) for s in engine.sources) + 100
         limit = self.budget.limit
         part = _PART if limit < _LARGE else _LARGE_PART
         most = max(limit // (part * (scratch + self._row_bytes[p])), LEAST_ROWS)
         if self.spilling is not None:
             most = min(most, _MAPPED_ROWS if self.spilling.is_crowded else _FILED_ROWS, self._step)
-            if core.emitter.batch_size > self._step:
-                core.limit_output(self._step)
+            if engine.builder.batch_size > self._step:
+                engine.limit_output(self._step)
         return int(1 << (most.bit_length() - 1))
 
     def take_pieces(self, p: int, batch: pa.RecordBatch, most: int) -> Iterator[pa.RecordBatch]:
@@ -71,23 +71,23 @@ class Limits:
 
         MemoryLimitError if lateness is measured against earlier batches only: pieces would make later rows of it late.
         """
-        core = self._core()
-        assert core is not None
-        if not core.intake.late_within:
+        engine = self._engine()
+        assert engine is not None
+        if not engine.intake.late_within:
             raise MemoryLimitError(
                 f"a batch of {batch.num_rows:,} rows is too large for memory_limit, expected {most:,} rows at most; "
                 "give smaller batches or a greater limit"
             )
-        core.intake.refuse_first(p, batch)
-        return self._pieces(core, p, batch, most)
+        engine.intake.refuse_first(p, batch)
+        return self._pieces(engine, p, batch, most)
 
-    def _pieces(self, core: Core, p: int, batch: pa.RecordBatch, most: int) -> Iterator[pa.RecordBatch]:
+    def _pieces(self, engine: PairState, p: int, batch: pa.RecordBatch, most: int) -> Iterator[pa.RecordBatch]:
         for start in range(0, batch.num_rows, most):
             try:
                 self.make_ready(p, min(most, batch.num_rows - start))
-                out = steps.take(core, p, batch.slice(start, most))
+                out = steps.take(engine, p, batch.slice(start, most))
             except MemoryLimitError as e:
-                if start and core.is_refused(e):
+                if start and engine.is_refused(e):
                     raise _taken_before(e, start) from e
                 raise
             if isinstance(out, pa.RecordBatch):
@@ -99,13 +99,13 @@ class Limits:
 
     def make_ready(self, p: int, n: int) -> None:
         """Prepare for n rows of side p: reuse keys that no row has, and spill what the last step took too much."""
-        core = self._core()
-        assert core is not None
-        keys, limit = core.keys, core.account.limit
+        engine = self._engine()
+        assert engine is not None
+        keys, limit = engine.keys, engine.account.limit
         if keys.used > keys.live + keys.live // 4 + _SOME_KEYS:
-            if limit is not None and core.bytes_held() > limit - limit // 4 and not core.state.get("prepared"):
+            if limit is not None and engine.bytes_held() > limit - limit // 4 and not engine.state.get("prepared"):
                 keys.take_back(n)  # not during a push: the keys of its batch are in no stored row yet
-                core.moved()
+                engine.moved()
         if self.spilling is not None:
             self.spilling.coming = p, n
         self.stay_within()
@@ -119,9 +119,9 @@ class Limits:
             self._shrink()
 
     def _shrink(self) -> None:
-        core = self._core()
-        if core is not None and not core.account.fits_now():
-            self._full(0, core.bytes_held())
+        engine = self._engine()
+        if engine is not None and not engine.account.fits_now():
+            self._full(0, engine.bytes_held())
 
     @property
     def nbytes(self) -> int:
@@ -141,15 +141,15 @@ class Limits:
         if self.spilling is not None and self.spilling.settle() > _MOST_BEYOND:
             self._step = max(_LEAST_STEP, self._step // 2)
 
-    def _fit_output(self, core: Core) -> None:
-        core.limit_output(max(LEAST_ROWS, min(self.budget.output_rows(sum(self._row_bytes)), self._step)))
+    def _fit_output(self, engine: PairState) -> None:
+        engine.limit_output(max(LEAST_ROWS, min(self.budget.output_rows(sum(self._row_bytes)), self._step)))
 
     def _on_full(self, needed: int, held: int) -> bool:
-        core = self._core()
-        assert core is not None
-        assert core.account.limit is not None
+        engine = self._engine()
+        assert engine is not None
+        assert engine.account.limit is not None
         if not self._full(needed, held):
-            raise _refusal(core, self.budget, needed, held)
+            raise limit_error(engine, self.budget, needed, held)
         return True
 
 
@@ -165,19 +165,19 @@ def fixed_bytes(schema: pa.Schema) -> int:
     return sum(t.bit_width // 8 + 1 if _is_fixed(t) else 24 for t in schema.types)
 
 
-def _refusal(core: Core, budget: Budget, needed: int, held: int) -> MemoryLimitError:
+def limit_error(engine: PairState, budget: Budget, needed: int, held: int) -> MemoryLimitError:
     """Return the error. Its text states what uses the memory, what would evict rows, and the fixes."""
     from ivjoin.operator.explaining.explain import kept_lines
 
-    sizes = [store.nbytes for store in core.stores]
+    sizes = [store.nbytes for store in engine.stores]
     largest = int(sizes[1] > sizes[0])
     sides = "; ".join(
-        f"{SIDES[s]} stores {core.stores[s].live:,} rows in {sizes[s]:,} bytes" for s in (largest, 1 - largest)
+        f"{SIDES[s]} stores {engine.stores[s].live:,} rows in {sizes[s]:,} bytes" for s in (largest, 1 - largest)
     )
     ways = ["a greater memory_limit"]
     if budget.when_full != "spill":
         ways.append("when_full='spill' (files, exact)")
-    if budget.when_full != "shed" and not budget.whole and core.how.name in ("inner", "left_semi", "right_semi"):
+    if budget.when_full != "shed" and not budget.whole and engine.how.name in ("inner", "left_semi", "right_semi"):
         ways.append("when_full='shed' (drops rows: a subset of the result)")
     if len(ways) < 3:
         ways.append("a narrower window, or orders and bounds that evict rows")
@@ -191,9 +191,9 @@ def _refusal(core: Core, budget: Budget, needed: int, held: int) -> MemoryLimitE
             f"memory_limit of {budget.whole:,} bytes, {budget.limit:,} for each step: one step uses {held:,} and "
             f"needs {needed:,} more.{why} Fixes: {'; '.join(ways)}"
         )
-    waiting = [bool(f.trackers) and not any(t.seen_value for t in f.trackers) for f in core.frontiers]
+    waiting = [bool(f.trackers) and not any(t.seen_value for t in f.trackers) for f in engine.frontiers]
     kept = [f"no {SIDES[s]} row has arrived, so no {SIDES[1 - s]} row can be evicted" for s in (0, 1) if waiting[s]]
-    kept = kept or [line.strip() for line in kept_lines(core.plan, core.frontiers)]
+    kept = kept or [line.strip() for line in kept_lines(engine.plan, engine.frontiers)]
     return MemoryLimitError(
         f"memory_limit of {budget.limit:,} bytes: {held:,} are in use and {needed:,} more are needed. {sides}.{why} "
         f"What evicts rows: {'. '.join(kept)}. Fixes: {'; '.join(ways)}", GOES_ON
