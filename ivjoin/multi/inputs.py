@@ -62,7 +62,10 @@ class Input:
     def wide(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return a batch with the wide names, or raise SchemaError."""
         if not isinstance(batch, pa.RecordBatch):
-            raise SchemaError(f"push takes a pyarrow.RecordBatch; got a {type(batch).__name__}")
+            raise SchemaError(
+                f"push takes a pyarrow.RecordBatch; got a {type(batch).__name__}; push the batches of "
+                "pa.table(x).to_batches()"
+            )
         want, got = self.schema, batch.schema
         if got is not want and not got.equals(want):
             if got.names != want.names:

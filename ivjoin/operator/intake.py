@@ -44,7 +44,10 @@ class Intake:
     def check_schema(self, p: int, batch: pa.RecordBatch) -> None:
         """Raise SchemaError if the names or types of a batch differ from the schema of side p."""
         if not isinstance(batch, pa.RecordBatch):
-            raise SchemaError(f"push takes a pyarrow.RecordBatch; got a {type(batch).__name__}")
+            raise SchemaError(
+                f"push takes a pyarrow.RecordBatch; got a {type(batch).__name__}; push the batches of "
+                "pa.table(x).to_batches()"
+            )
         got, want = batch.schema, self._plan.sides[p].schema
         if got is want or got.equals(want):
             return

@@ -72,10 +72,10 @@ def sort_keys(a: Node, b: Node, what: str) -> tuple[Node, Node]:
     """Return two nodes of bytes that compare as two nested values do."""
     s, t = nested_arrow(a.type), nested_arrow(b.type)
     if s is None or t is None or not _alike(s, t):
-        raise UnsupportedError(
-            f"{what} cannot take {a.type} and {b.type}: {a} and {b}; nested values are compared with their like, "
-            "and maps not at all"
-        )
+        hint = "nested values are compared with their like, and maps not at all"
+        if isinstance(s, pa.BaseExtensionType) or isinstance(t, pa.BaseExtensionType):
+            hint = "values of extension types are not compared; cast the columns to their storage types first"
+        raise UnsupportedError(f"{what} cannot take {a.type} and {b.type}: {a} and {b}; {hint}")
     return make("sort_key", (a,), (), BINARY), make("sort_key", (b,), (), BINARY)
 
 

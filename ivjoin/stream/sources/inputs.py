@@ -208,7 +208,7 @@ def open_input(source: Any, side: str) -> Source:
         return _of_iterable(source, side)
     raise SchemaError(
         f"the {side} input is {came(source)}, a {type(source).__name__}; expected an Arrow stream (pyarrow, polars, "
-        "duckdb, ...), the path of a file, or an iterable of RecordBatches"
+        "duckdb, ...), the path of a file, or an iterable of RecordBatches. pa.table(x) makes a table of a dict"
     )
 
 
@@ -273,7 +273,10 @@ def _unpacked(items: Iterator[Any], side: str) -> Iterator[pa.RecordBatch]:
         elif hasattr(item, "__arrow_c_array__"):
             yield _guarded(item, side, pa.record_batch)
         else:
-            raise SchemaError(f"the {side} input yields a {type(item).__name__}; expected pyarrow.RecordBatch")
+            raise SchemaError(
+                f"the {side} input yields a {type(item).__name__}; expected pyarrow.RecordBatch. "
+                "pa.Table.from_pylist(rows) makes a table of dicts"
+            )
 
 
 def _whole(source: Any, side: str) -> pa.Table | None:
