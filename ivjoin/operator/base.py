@@ -92,7 +92,7 @@ class Operator(OneCall):
         engine.account.refused = False
         if engine.layouts[p].schema is not None:
             batch = engine.layouts[p].plain(batch)
-        out = engine.take(p, batch)
+        out = engine.push(p, batch)
         if out is None:
             return NOTHING
         if isinstance(out, pa.RecordBatch):
@@ -103,14 +103,14 @@ class Operator(OneCall):
         known = [self._engine.promise(p, *promise) for promise in promises]
         if not all(known):
             self._engine.learn()
-        yield from self._engine.settle(p)
+        yield from self._engine.frontier_moved(p)
 
     def _reached(self, p: int, edges: Sequence[int | None]) -> Iterator[pa.RecordBatch]:
         orders = [o for _, _, o in self._engine.plan.sides[p].orders]
         for t, edge in zip(self._engine.frontiers[p].trackers, with_edges(orders, edges), strict=True):
             if edge is not None:
                 t.reach(edge)
-        yield from self._engine.settle(p)
+        yield from self._engine.frontier_moved(p)
 
     def _finished(self, sides: Sequence[int]) -> Iterator[pa.RecordBatch]:
         self._engine.look()

@@ -53,7 +53,7 @@ class Engine:
         held = WeakMethod(self.bytes_held)  # weak, because the account is a member
         self.account = Account(lambda: (of() if (of := held()) else 0))
 
-    def take(self, p: int, batch: pa.RecordBatch) -> pa.RecordBatch | Iterator[pa.RecordBatch] | None:
+    def push(self, p: int, batch: pa.RecordBatch) -> pa.RecordBatch | Iterator[pa.RecordBatch] | None:
         """Take a batch of side p; return the whole output as one batch, or the output as an iterator."""
         raise NotImplementedError
 
@@ -61,7 +61,7 @@ class Engine:
         """Set whether rows pushed from now on count as matched, so they are never emitted as unmatched; pairs only."""
         raise NotImplementedError
 
-    def settle(self, p: int) -> Iterator[pa.RecordBatch]:
+    def frontier_moved(self, p: int) -> Iterator[pa.RecordBatch]:
         """Emit what is decided now that side p's frontier has moved, and evict rows."""
         raise NotImplementedError
 

@@ -90,7 +90,7 @@ class LookupEngine(LookupState):
         assert isinstance(self._answers, BestAnswers)
         return self._answers
 
-    def take(self, p: int, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    def push(self, p: int, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         if self.account.limit is not None:
             self._shorten_output(p, batch)
             self._want(p, batch)
@@ -271,7 +271,7 @@ class LookupEngine(LookupState):
 
         self.right.evict(dead, force)
 
-    def settle(self, p: int) -> Iterator[pa.RecordBatch]:
+    def frontier_moved(self, p: int) -> Iterator[pa.RecordBatch]:
         return self._moved(p, True)
 
     def end(self, sides: Sequence[int]) -> Iterator[pa.RecordBatch]:

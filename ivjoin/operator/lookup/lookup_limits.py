@@ -34,7 +34,7 @@ class LookupLimits:
         # Small arrays that steps have freed are returned to the system before they add up to the size of the state.
         self._trimming.stepped(engine.bytes_held())
         if engine.account.files is not None:
-            engine.account.files.settle(_PAGES)
+            engine.account.files.release_pages(_PAGES)
 
     def stay_within(self) -> None:
         engine = self._engine()

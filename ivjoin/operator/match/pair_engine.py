@@ -25,15 +25,15 @@ class PairEngine(PairState):
 
     limits: PairLimits | None
 
-    def take(self, p: int, batch: pa.RecordBatch) -> pa.RecordBatch | Iterator[pa.RecordBatch] | None:
+    def push(self, p: int, batch: pa.RecordBatch) -> pa.RecordBatch | Iterator[pa.RecordBatch] | None:
         limits = self.limits
         if limits is None:
-            return steps.take(self, p, batch)
+            return steps.push(self, p, batch)
         most = limits.most_rows(p, batch)
         if batch.num_rows > most:
             return limits.take_pieces(p, batch, most)
         limits.make_ready(p, batch.num_rows)
-        out = steps.take(self, p, batch)
+        out = steps.push(self, p, batch)
         limits.took(p, batch)
         limits.stepped()
         return out
@@ -41,8 +41,8 @@ class PairEngine(PairState):
     def count_as_matched(self, matched: bool) -> None:
         self.state.set(emitted=int(matched))
 
-    def settle(self, p: int) -> Iterator[pa.RecordBatch]:
-        return steps.settle(self, p)
+    def frontier_moved(self, p: int) -> Iterator[pa.RecordBatch]:
+        return steps.frontier_moved(self, p)
 
     def end(self, sides: Sequence[int]) -> Iterator[pa.RecordBatch]:
         return steps.end(self, sides)

@@ -62,7 +62,7 @@ def make_row_room(engine: PairState, p: int, n: int) -> None:
     engine.state.row_room(n, max(s.rows for s in engine.sources))
     store = engine.stores[p]
     if store.hi - store.lo + n > store.cap:
-        store.settle()
+        store.shrink()
         if store.hi - store.lo + n > store.cap:
             store.make_room(n)
 
@@ -98,7 +98,7 @@ def _tidy(engine: PairState, p: int, status: int) -> None:
             elif store._steps and store.ordered:
                 store.walked(0)
             store.turn()
-            store.settle(look, engine.state.get("largest"))
+            store.shrink(look, engine.state.get("largest"))
     if status & at.SWEEP:
         engine.keys.sweep(max(engine.state.get("largest"), engine.state.get("n")))
         if look and engine.state.get("grows"):

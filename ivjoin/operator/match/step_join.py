@@ -52,7 +52,7 @@ class StepJoin(SymmetricHashJoin):
         known = [self._engine.narrow(p, node, *span) for node, span in spans.items()]
         if not all(known):
             self._engine.learn()
-        yield from self._engine.settle(p)
+        yield from self._engine.frontier_moved(p)
 
     def stored_spans(self, side: str, nodes: Sequence[Node]) -> dict[Node, tuple[int, int] | None]:
         """Return the least and greatest ordinal of expressions over the stored rows of a side; None if all are null."""
@@ -118,7 +118,7 @@ class StepJoin(SymmetricHashJoin):
         try:
             engine.link()
             for store in engine.stores:
-                store.settle(True)
+                store.shrink(True)
                 if store.cap > 4 * store.live + _LEAST_ROOM:
                     renumber(store, store.live_ids(), store.live + store.live // 2)
             engine.keys.sweep()

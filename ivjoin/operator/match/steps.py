@@ -29,7 +29,7 @@ from ivjoin.shj import registers as at
 from ivjoin.shj.kernels.keys import packed_key_kernels, word_key_kernels
 from ivjoin.shj.kernels.push import push_kernels
 
-__all__ = ["end", "settle", "take"]
+__all__ = ["end", "frontier_moved", "push"]
 
 # A larger batch is probed in pieces, each twice as long as the last. Between two, the store may get a better index.
 PIECE = 16_384
@@ -37,7 +37,7 @@ _LEFT_ROWS = 8192
 _ASKS = at.DECIDE | at.GATHER | at.STORE | at.BOUNDS | at.INDEX | at.RUNS | at.PIECE | at.BEYOND
 
 
-def take(engine: PairState, p: int, batch: pa.RecordBatch) -> pa.RecordBatch | Iterator[pa.RecordBatch] | None:
+def push(engine: PairState, p: int, batch: pa.RecordBatch) -> pa.RecordBatch | Iterator[pa.RecordBatch] | None:
     """Pass a batch to the kernels; return the whole output as one batch, or the rest of the push as an iterator."""
     if engine.plan.spec.on_late == "raise":
         return _taken(engine, p, batch)
@@ -174,7 +174,7 @@ def go_on(engine: PairState, p: int, batch: pa.RecordBatch | None, status: int) 
     state.rest()
 
 
-def settle(engine: PairState, p: int) -> Iterator[pa.RecordBatch]:
+def frontier_moved(engine: PairState, p: int) -> Iterator[pa.RecordBatch]:
     """Prune the other store after side p's frontier has moved, emit what that decides, and free memory."""
     other = engine.stores[1 - p]
     engine.bounder.move(p, True, other.live)
@@ -194,8 +194,8 @@ def end(engine: PairState, sides: Sequence[int]) -> Iterator[pa.RecordBatch]:
     # At the end, memory for a small batch stays for another operator.
     n = min(engine.state.get("largest"), _LEFT_ROWS) if all(engine.ended) else 0
     for p in sides:
-        yield from settle(engine, p)
+        yield from frontier_moved(engine, p)
         with suppress(MemoryLimitError):
-            engine.stores[1 - p].settle(True, n)
+            engine.stores[1 - p].shrink(True, n)
     if engine.keys.sweep(n):
         engine.moved()  # a sweep may end early if memory is full

@@ -262,7 +262,7 @@ class Recall:
         try:
             for p in (s, 1 - s):
                 for batch in tables[p].cast(plan.sides[p].schema).combine_chunks().to_batches():
-                    out = steps.take(inner, p, batch)
+                    out = steps.push(inner, p, batch)
                     for pairs in [out] if isinstance(out, pa.RecordBatch) else out or ():
                         numbers = [pairs.column(n).to_numpy() for n in pairs.schema.names if n.startswith(_NUMBER)]
                         at, push = numbers[s], numbers[1 - s]

@@ -85,7 +85,7 @@ class PairLimits:
         for start in range(0, batch.num_rows, most):
             try:
                 self.make_ready(p, min(most, batch.num_rows - start))
-                out = steps.take(engine, p, batch.slice(start, most))
+                out = steps.push(engine, p, batch.slice(start, most))
             except MemoryLimitError as e:
                 if start and engine.is_refused(e):
                     raise _taken_before(e, start) from e
@@ -138,7 +138,7 @@ class PairLimits:
 
     def stepped(self) -> None:
         self._trimming.stepped()
-        if self.spilling is not None and self.spilling.settle() > _MOST_BEYOND:
+        if self.spilling is not None and self.spilling.release_pages() > _MOST_BEYOND:
             self._step = max(_LEAST_STEP, self._step // 2)
 
     def _fit_output(self, engine: PairState) -> None:

@@ -77,7 +77,7 @@ class Spilling:
         engine.account.files = self.files
         engine.moved()
         give_back()
-        self.settle()
+        self.release_pages()
 
     def _move(self, engine: PairState, needed: int, when: range) -> bool:
         """Spill arrays, in the orders ``when``, until ``needed`` bytes fit; return whether any was spilled."""
@@ -115,13 +115,13 @@ class Spilling:
             in_files.move_runs(self._moved)
         return in_files.less(*self.coming, max(excess, self._limit // 32), self._limit // 2)
 
-    def settle(self) -> int:
+    def release_pages(self) -> int:
         """Release the pages of files in memory that exceed the allowance; return their bytes."""
         engine = self._engine()
         if engine is None or engine.account.files is None:
             return 0
         self.files.allowed = self._allowed(engine)
-        return self.files.settle(self.files.allowed)
+        return self.files.release_pages(self.files.allowed)
 
     @property
     def is_crowded(self) -> bool:

@@ -267,14 +267,14 @@ def run_pull(case: Case) -> Run:
 def in_blocks(asked: bool) -> Iterator[list[bool]]:
     """Output batches are built by compiled blocks where they can be, or none is; yields for each push whether so."""
     went: list[bool] = []
-    take = steps.take
+    push = steps.push
 
     def noted(engine: PairState, p: int, batch: pa.RecordBatch) -> Any:
         went.append(bool(engine.state.get("blocks")))
-        return take(engine, p, batch)
+        return push(engine, p, batch)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(steps, "take", noted)
+        patch.setattr(steps, "push", noted)
         with by_arrow(not asked):
             yield went
 

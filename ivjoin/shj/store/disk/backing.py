@@ -2,7 +2,7 @@
 
 Kernels find arrays by address, so they work the same on both. A file is unlinked as soon as it is created, so even a
 crash leaves none behind. Its disk space is reserved at creation. Pages of a file that the process has touched count as
-its memory until :meth:`Files.settle` releases them; the page cache may still retain them.
+its memory until :meth:`Files.release_pages` releases them; the page cache may still retain them.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Files:
 
     def ease(self) -> None:
         """Release pages above ``allowed`` bytes, in the middle of a step that reads much."""
-        self.settle(self.allowed)
+        self.release_pages(self.allowed)
 
     def ease_logs(self) -> None:
         """Release pages of logs in the middle of a read, if more lies in memory than allowed."""
@@ -110,7 +110,7 @@ class Files:
         with self._lock:
             return [log for log in self.logs if log.mapped]
 
-    def settle(self, allowed: int) -> int:
+    def release_pages(self, allowed: int) -> int:
         """Release pages until at most ``allowed`` bytes of mapped arrays lie in memory. Return the excess before.
 
         Pages of logs are released first. They do not count towards the excess.
@@ -277,4 +277,4 @@ def slide(into: np.ndarray, at: int, source: np.ndarray) -> None:
         piece = source[start : start + step]
         into[at + start : at + start + len(piece)] = piece
         if lies is not None:
-            lies.files.settle(_PIECE)
+            lies.files.release_pages(_PIECE)

@@ -27,11 +27,11 @@ def filed(batches: Callable[[], Iterator[pa.RecordBatch]], files: Files) -> list
         with pa.ipc.new_stream(sink, first.schema) as writer:
             for batch in chain([first], made):
                 writer.write_batch(batch)
-                files.settle(AT_ONCE)
+                files.release_pages(AT_ONCE)
 
     size = pa.MockOutputStream()
     write(size)
     there = files.empty((size.size(),), np.uint8)
     write(pa.FixedSizeBufferWriter(pa.py_buffer(there)))
-    files.settle(AT_ONCE)
+    files.release_pages(AT_ONCE)
     return list(pa.ipc.open_stream(pa.py_buffer(there)))

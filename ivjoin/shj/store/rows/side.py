@@ -75,19 +75,19 @@ class SideStore(StoredRows):
         if self.hi - self.lo + n > self.cap:
             recap(self, next_cap(self, n))
 
-    def settle(self, look: bool = False, n: int = 0) -> None:
+    def shrink(self, look: bool = False, n: int = 0) -> None:
         """Free the memory of evicted rows. Ids may change, so the caller must not hold any across this call.
 
         With ``look``, also shrink the ring if it is too large for the most rows since the last look, and for ``n``
         more. A ring that shrank and grew with each batch would cost more than it saves.
         """
         peak = max(self.peak, self.hi - self.lo + n)
-        shrink = look and is_wide(self.cap, peak, self._rows_in - self._fitted)
+        narrower = look and is_wide(self.cap, peak, self._rows_in - self._fitted)
         if look:
             self.peak = self.hi - self.lo
             self._give_back(n)
         self._reschedule(self.schedules.laden(self.live))
-        if self.live == self.hi - self.lo and not shrink:
+        if self.live == self.hi - self.lo and not narrower:
             if self.lo != self._trimmed:
                 self._trim()
             return
@@ -97,7 +97,7 @@ class SideStore(StoredRows):
             if self.hi > self.lo:
                 self.lo = self.hi
                 self._trim()
-            if shrink:
+            if narrower:
                 self._fitted = self._rows_in
                 renumber(self, _NO_IDS, peak + peak // 32)
             return
@@ -107,7 +107,7 @@ class SideStore(StoredRows):
         span = self.hi - self.lo
         if span > 2 * self.live + 1024:
             renumber(self, self.live_ids(), self.live + self.live // 2)
-        elif shrink:
+        elif narrower:
             self._fitted = self._rows_in
             recap(self, fitting(peak + peak // 32))
 
