@@ -1,1 +1,1 @@
-"""The question of a join, and the plan that answers it."""
+"""Check the arguments of a join, and compile them to a plan."""

@@ -1,4 +1,4 @@
-"""Aggregates over the matches of a left row: the caller's argument, resolved, and the types of the results."""
+"""Check the ``aggregate`` argument of a join, and find the types of its results."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ __all__ = ["FUNCTIONS", "SPREADS", "Aggregate", "aggregates_of", "check_previous
 
 SPREADS = ("stddev", "stddev_pop", "variance", "var_pop")
 FUNCTIONS = ("count", "sum", "mean", "min", "max", "first", "last", *SPREADS, "array_agg")
-_DIGITS = 38  # of a sum of decimals
+_DIGITS = 38  # the precision of a sum of decimals
 
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """One aggregate: its name in the output, its function, and the expression over right rows, None for ``*``."""
+    """One output column: its name, its function, and its argument, an expression over right rows (None for ``*``)."""
 
     name: str
     function: str
@@ -46,9 +46,10 @@ class Aggregate:
 
 def aggregates_of(given: Any, resolve: Callable[[Any], Node], left: pa.Schema, right: pa.Schema
 ) -> tuple[Aggregate, ...]:
-    """Return the checked aggregates of ``{name: (column or expression, function)}``; OptionError if one is invalid.
+    """Return the aggregates of ``{name: (column or expression, function)}``.
 
-    ``resolve`` returns the node of a column or expression of the right side. ``"*"`` goes only with count.
+    ``resolve`` returns the node of a column or expression of the right side. Only count accepts ``"*"``. An invalid
+    argument raises an OptionError.
     """
     if given is None:
         return ()
@@ -76,7 +77,7 @@ def aggregates_of(given: Any, resolve: Callable[[Any], Node], left: pa.Schema, r
             continue
         node = resolve(column)
         if node.type.kind == "null" and function in ("sum", "mean", *SPREADS):
-            node = cast(node, FLOAT64)  # of a column without any value
+            node = cast(node, FLOAT64)  # the column contains only nulls
         made = Aggregate(name, function, node)
         result_type(made, right)
         out.append(made)
@@ -102,8 +103,9 @@ def result_type(a: Aggregate, right: pa.Schema) -> pa.DataType:
     - count is int64, and mean is float64.
     - sum is int64 for whole numbers (uint64 for unsigned ones), decimal128(38, s) for decimals, the same type for
       durations, and float64 for floats.
-    - min, max, first and last have the type of their argument, or for min and max of encoded columns, of the values.
-    - variances and their roots are float64.
+    - min, max, first and last have the type of their argument. For an encoded column, min and max have the type of the
+      decoded values.
+    - variances and standard deviations are float64.
     - array_agg is a list of the values of its argument.
     """
     if a.node is None or a.function == "count":
@@ -145,7 +147,10 @@ def result_schema(left: pa.Schema, right: pa.Schema, aggregates: tuple[Aggregate
 
 
 def check_previous(terms: Sequence[BandTerm], residual: Sequence[Node]) -> None:
-    """Raise UnsupportedError unless the condition is keys and one window with a lower end, so that rows precede it."""
+    """Raise UnsupportedError unless the condition consists of keys and one window with a lower end.
+
+    Without a lower end, no row precedes the window.
+    """
     if len({t.right for t in terms}) != 1 or all(t.hi is None for t in terms) or residual:
         raise UnsupportedError(
             "include_previous=True expects keys and one window with a lower end, such as "

@@ -1,8 +1,8 @@
-"""A cache of the plans of recent joins, by their arguments.
+"""Cache the plans of recent joins by their arguments.
 
-Planning takes as long as joining about ten thousand rows. Two arguments share an entry only if their types and
-spellings are equal: ``1``, ``1.0`` and ``True`` are equal in Python, but mean different plans. Arguments without an
-exact key (SymPy, subclasses, times in a caller's own time zone) are planned again each time.
+Planning takes as long as joining about ten thousand rows. Two arguments share an entry only if their types and their
+text are equal: ``1``, ``1.0`` and ``True`` are equal in Python, but give different plans. SymPy expressions, subclasses
+and times with a custom time zone class have no exact key, so such joins are planned each time.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = ["MOST_PLANS", "forget_plans", "is_known", "plan_of", "planned", "shar
 T = TypeVar("T")
 
 MOST_PLANS = 128
-# A larger key (such as a list of a thousand constants) is not worth its memory.
+# Arguments above these limits are not cached: their keys would use too much memory.
 _LONGEST_TEXT = 10_000
 _MOST_PARTS = 1_000
 
@@ -42,12 +42,12 @@ _plans: OrderedDict[Hashable, Any] = OrderedDict()  # plans, and specs of joins 
 _lock = Lock()
 
 
-# Keys of schemas by the address of the schema. An entry is removed with its object.
+# The keys of schemas by ``id(schema)``. The weak reference shows whether the entry is still about the same object.
 _schemas: dict[int, tuple[ref[pa.Schema], _SchemaKey]] = {}
 
 
 class _SchemaKey:
-    """The key of a schema; its hash is computed once."""
+    """The key of a schema, which computes its hash only once."""
 
     __slots__ = ("_fields", "_hash")
 
@@ -66,9 +66,10 @@ class _NoExactKey(Exception):
 
 
 def planned(left_schema: Any, right_schema: Any, **arguments: Any) -> JoinPlan:
-    """Return the plan for the arguments of :func:`ivjoin.plan.question.join_spec`, new or from the cache.
+    """Return a new or cached plan for the arguments of :func:`ivjoin.plan.question.join_spec`.
 
-    An operator copies the shared plan (:meth:`JoinPlan.own`) before it changes it. Errors are not cached.
+    Operators share the plan. An operator that changes its plan first copies it with :meth:`JoinPlan.own`. Errors are
+    not cached.
     """
     return shared((left_schema, right_schema), arguments, lambda: make_plan(join_spec(
         left_schema, right_schema, **arguments,
@@ -76,7 +77,7 @@ def planned(left_schema: Any, right_schema: Any, **arguments: Any) -> JoinPlan:
 
 
 def is_known(schemas: Iterable[Any], arguments: Mapping[str, Any]) -> bool:
-    """Return whether the cache has what :func:`shared` returns."""
+    """Return whether the cache contains a value for these schemas and arguments."""
     try:
         return _key(schemas, arguments) in _plans
     except _NoExactKey:
@@ -84,7 +85,7 @@ def is_known(schemas: Iterable[Any], arguments: Mapping[str, Any]) -> bool:
 
 
 def shared(schemas: Iterable[Any], arguments: Mapping[str, Any], make: Callable[[], T]) -> T:
-    """Return what ``make`` returns for these schemas and arguments, new or from the cache; it is not to be changed."""
+    """Return the cached value for these schemas and arguments, or call ``make``. Callers must not change the value."""
     try:
         key = _key(schemas, arguments)
     except _NoExactKey:
@@ -99,7 +100,7 @@ def _key(schemas: Iterable[Any], arguments: Mapping[str, Any]) -> Hashable:
 
 
 def plan_of(spec: JoinSpec, check: Callable[[JoinSpec], None] | None = None) -> JoinPlan:
-    """Return the shared plan of a resolved join, new or from the cache; ``check`` may refuse a new one first."""
+    """Return a new or cached plan of a resolved join. ``check`` may raise an error before a new plan is made."""
 
     def make() -> JoinPlan:
         if check is not None:
@@ -142,9 +143,9 @@ def _schema(schema: Any) -> _SchemaKey:
 
 
 def _schema_fields(schema: Any) -> tuple[Any, ...]:
-    """Return names, types, nullability and metadata, in order, as bytes.
+    """Return the serialized schema, with the types of its columns.
 
-    The bytes do not show extension types, which only they themselves can compare, so such schemas have no key.
+    A schema with an extension type has no key, because the serialized bytes do not identify the type.
     """
     if type(schema) is not pa.Schema:
         raise _NoExactKey
@@ -158,7 +159,7 @@ def _schema_fields(schema: Any) -> tuple[Any, ...]:
 
 
 class _Parts:
-    """Count the parts of a key, and record its expressions."""
+    """Count the parts of a key, and number its distinct expressions."""
 
     __slots__ = ("count", "met")
 
@@ -168,13 +169,16 @@ class _Parts:
 
 
 def _exact(value: Any, parts: _Parts) -> Any:
-    """Return a hashable that is equal only for values that the planner cannot distinguish, or raise _NoExactKey."""
+    """Return a hashable key of a value, or raise _NoExactKey.
+
+    Two values have equal keys only if the planner treats them alike.
+    """
     parts.count += 1
     if parts.count > _MOST_PARTS:
         raise _NoExactKey
     kind = type(value)
     if value is None or kind is Node or kind is Type:
-        return value  # frozen; a node equals only itself
+        return value  # immutable; a node is equal only to itself
     if kind is str or kind is bytes:
         if len(value) > _LONGEST_TEXT:
             raise _NoExactKey
@@ -202,7 +206,7 @@ def _plain_zone(value: datetime) -> bool:
 
 
 def _expression(root: Expr, parts: _Parts) -> list[Any]:
-    """Return the operators of a fluent expression, arguments before their users, each one once."""
+    """Return the operators of a fluent expression, each of them once, arguments before the operators that use them."""
     out: list[Any] = []
     for e in fluent.parts(root):
         if type(e) is not Expr:

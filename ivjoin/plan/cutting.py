@@ -1,7 +1,7 @@
-"""Find an ordered axis along which a join can be cut into slices, each of them a join of its own.
+"""Find an ordered axis along which a join can be cut into slices that are joined separately.
 
-A slice contains the rows of one side whose value lies in it, and every row of the other side that can match one of
-them. The band terms give the closed range of the axis that a row can match.
+A slice is a range of the axis. It contains the rows of one side whose values lie in the range, and each row of the
+other side that can match one of these rows. The band terms give the closed range of the axis that a row can match.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ Offset = tuple[Node, int]
 class Cut:
     """An axis to cut along.
 
-    A row of the other side matches axis ordinals from the greatest ``expression + int`` of ``lows`` to the least of
-    ``highs``.
+    A row of the other side matches a closed range of axis ordinals. The range begins at the greatest
+    ``expression + int`` of ``lows``, and ends at the least one of ``highs``.
     """
 
-    own: int  # the side (0 left, 1 right) whose rows lie in one slice each
-    axis: int  # the place of the ordered expression among that side's axes
+    own: int  # the side (0 left, 1 right) that the axis belongs to; each of its rows is in one slice
+    axis: int  # the index of the ordered expression among that side's axes
     node: Node
     falling: bool
     lows: tuple[Offset, ...]
     highs: tuple[Offset, ...]
-    both: bool  # both sides are preserved, so that the other side's rows have a home too
-    # The other side's rows lie at the one of `lows`. Later slices need only the last row of each key, up to `until`
-    # beyond its place (None: without end).
+    both: bool  # both sides are preserved, so one slice must emit each unmatched row of the other side
+    # If true, the single entry of `lows` places a row of the other side. Later slices need only the last row of each
+    # key, and only up to `until` above its place (None: no limit).
     carries: bool = False
     until: int | None = None
 
@@ -49,7 +49,7 @@ class Cut:
 
 
 def cut_of(plan: JoinPlan) -> Cut | str:
-    """Return how a join can be cut, or the reason why it cannot be cut."""
+    """Return the cut of a join, or the reason why the join cannot be cut."""
     how, looks = plan.how, plan.looks_up
     if plan.spec.include_previous:
         return "the last row before a window may be of any slice before it"
@@ -59,7 +59,7 @@ def cut_of(plan: JoinPlan) -> Cut | str:
     for own in (0, 1):
         other = 1 - own
         if how.single == other or (how.owes(other) and not how.owes(own)) or (looks and (own or how.keep[1])):
-            continue  # the other side's rows must not be copied
+            continue  # a row of the other side must not be in several slices
         orders = {n: o.descending for n, _, o in plan.sides[own].orders}
         if not orders:
             why.append(f"the {SIDES[own]} side has no declared order")
@@ -75,7 +75,7 @@ def cut_of(plan: JoinPlan) -> Cut | str:
 
 
 def why_pushed(plan: JoinPlan) -> str:
-    """Return why the rows of a plan must be pushed; empty if slices of them can be joined."""
+    """Return why a plan must push its rows one batch at a time; "" if it can join them in slices."""
     if plan.spec.pick is not None:
         return "each left row takes one partner"
     if plan.spec.aggregates:
@@ -86,9 +86,9 @@ def why_pushed(plan: JoinPlan) -> str:
 
 
 def why_not_cut(plan: JoinPlan, cut: Cut) -> str:
-    """Return why rows that arrive along a cut cannot be joined in slices; empty if they can.
+    """Return why rows that arrive along a cut cannot be joined in slices; "" if they can.
 
-    The range of the axis that a row can match must rise at both ends as rows of the other side come in order.
+    A row of the other side can match a range of the axis. Both ends of this range must rise from row to row.
     """
     ends = {node for node, _ in (*cut.lows, *cut.highs)}
     several = len({found[0] if (found := sum_of(node)) else node for node in ends}) > 1
@@ -96,7 +96,10 @@ def why_not_cut(plan: JoinPlan, cut: Cut) -> str:
 
 
 def _by_last_rows(plan: JoinPlan) -> Cut | None:
-    """Return the cut of a join that takes the last right row up to a left value; None if others may be better later."""
+    """Return the cut of a join that picks the last right row up to a left value.
+
+    None if a later slice may need any other row than the last one of a key.
+    """
     picking, kernel = picking_of(plan), plan.kernel_terms
     place = picking.place
     if picking.which != "last" or picking.near is not None or picking.met or not picking.plain:
@@ -117,7 +120,7 @@ def _by_last_rows(plan: JoinPlan) -> Cut | None:
 
 
 def met_by(terms: Sequence[BandTerm], own: int, node: Node) -> tuple[tuple[Offset, ...], tuple[Offset, ...]]:
-    """Return the ``theirs + offset`` that bound a row's ``node`` of side ``own`` in every pair: below, and above."""
+    """Return the lower and the upper bounds ``theirs + offset`` of ``node``, an expression of side ``own``."""
     lows, highs = [], []
     for t in terms:
         mine, theirs, lo, hi = seen_from(own, t)
@@ -129,7 +132,7 @@ def met_by(terms: Sequence[BandTerm], own: int, node: Node) -> tuple[tuple[Offse
 
 
 def lies_within(values: np.ndarray, probes: np.ndarray, low: int, high: int) -> np.ndarray:
-    """Return bool[n]: whether values lie in [probe + low, probe + high], as ``band_kernels.lies_within`` for each."""
+    """Return bool[n]: whether each value lies in [probe + low, probe + high]. See ``band_kernels.lies_within``."""
     good = np.ones(len(values), dtype=bool)
     if low != I64_MIN:
         good &= values >= shifted(probes, low)
@@ -143,7 +146,7 @@ def lies_within(values: np.ndarray, probes: np.ndarray, low: int, high: int) -> 
 
 
 def shifted(ordinals: np.ndarray, by: int) -> np.ndarray:
-    """Return int64[n] of sums that saturate at the ends of int64."""
+    """Return ``ordinals + by`` as int64[n], saturated at the ends of int64."""
     while by:
         step = max(-I64_MAX, min(by, I64_MAX))
         by -= step

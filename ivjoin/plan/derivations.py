@@ -1,4 +1,4 @@
-"""Values that are computed from a plan once, for all operators of the plan."""
+"""Cache values that are computed once for all operators of a plan."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _Value = TypeVar("_Value")
 
 
 class Derived:
-    """What operators have computed from a plan so far; the values are immutable.
+    """The cached values of a plan, which are immutable.
 
-    An operator whose keys or axes change starts with an empty one.
+    An operator that changes its keys or axes starts with an empty cache.
     """
 
     __slots__ = ("_found",)
@@ -22,6 +22,6 @@ class Derived:
         self._found: dict[Hashable, Any] = {}
 
     def once(self, name: Hashable, make: Callable[[], _Value]) -> _Value:
-        """Return what ``make`` returned the first time for ``name``, the same value in all threads."""
+        """Return the cached value of ``name``, or call ``make`` to compute it. All threads get the same value."""
         found: _Value | None = self._found.get(name)
         return self._found.setdefault(name, make()) if found is None else found

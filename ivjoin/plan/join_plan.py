@@ -1,4 +1,4 @@
-"""The compiled join: what the operator needs to know of its question, fixed before the first row."""
+"""The compiled plan of a join, which is complete before the first row arrives."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ __all__ = ["JoinPlan", "SidePlan", "band_table", "of_plan", "seen_from"]
 class SidePlan:
     """The expressions and columns of one input that are evaluated and stored.
 
-    The ordinals of ``n_stored_axes`` are stored with each row; ``sums`` are the last axes. For a row outside of a range
-    in ``guards``, the whole condition decides each pair. A null on one of ``checked`` decides nothing.
+    Each row stores the ordinals of the first ``n_stored_axes`` axes. The other axes are ``sums``. If a row is outside a
+    range in ``guards``, the whole condition decides each of its pairs. A null on a ``checked`` axis decides nothing.
     """
 
     schema: pa.Schema
     stored: list[int] = field(default_factory=list)  # columns of a stored row
     keys: list[Node] = field(default_factory=list)  # in the order of the other side's keys
-    axes: list[Node] = field(default_factory=list)  # of bands and bounds, the primary one first
-    sums: list[tuple[int, float]] = field(default_factory=list)  # the place of another axis, and what is added
-    band_axes: int = 0  # axes of band terms; a null on these decides the row
-    filters: list[Node] = field(default_factory=list)  # conjuncts of this side alone
+    axes: list[Node] = field(default_factory=list)  # of bands and bounds; the primary axis is the first
+    sums: list[tuple[int, float]] = field(default_factory=list)  # the index of another axis, and the number to add
+    band_axes: int = 0  # the number of axes of band terms; a row with a null on one of them has no match
+    filters: list[Node] = field(default_factory=list)  # conjuncts that read only this side
     guards: list[tuple[Node, int, int]] = field(default_factory=list)
     orders: list[tuple[Node, str, Order]] = field(default_factory=list)
     bounds: dict[Node, tuple[int, int]] = field(default_factory=dict)  # as ordinals
     never_null: frozenset[Node] = frozenset()  # columns that the schema declares not nullable
-    present: frozenset[Node] = frozenset()  # these, and columns that are not NULL in a matching row, if computed
+    present: frozenset[Node] = frozenset()  # `never_null`, and further columns that are not NULL in a matching row
     numbers: frozenset[Node] = frozenset()  # floats that are not NaN in a matching row
     checked: frozenset[Node] = frozenset()  # axes of the checks; after an error, the whole condition is evaluated
 
@@ -56,26 +56,26 @@ class SidePlan:
 
 @dataclass(slots=True)
 class JoinPlan:
-    """The compiled join: everything that the operator needs, fixed before the first row."""
+    """Everything that the operator of a join needs. It is complete before the first row arrives."""
 
-    spec: JoinSpec  # the question
+    spec: JoinSpec
     sides: tuple[SidePlan, SidePlan]
     how: JoinType
     schema: pa.Schema
     fields: list[OutputField]  # of the joined rows; empty with aggregates
     separation: Separation
-    condition: Node | None  # key equalities of ``on`` included
+    condition: Node | None  # with the key equalities of ``on``
     null_safe: list[bool]  # for each key
-    terms: list[BandTerm]  # all, with the terms that keys imply
+    terms: list[BandTerm]  # all band terms, with the terms that keys imply
     kernel_terms: list[BandTerm]
-    tables: tuple[BandTable, BandTable]  # [p]: rows of side p probe the other side's store
-    checks: tuple[np.ndarray, np.ndarray]  # [p]: the checks of the residual, as in ``check_table``
-    decided: bool  # the probe decides all of the residual
-    # [p]: where the residual may overflow for pairs that ``tables`` exclude
+    tables: tuple[BandTable, BandTable]  # [p]: for probe rows of side p
+    checks: tuple[np.ndarray, np.ndarray]  # [p]: the checks of the residual, from ``check_table``
+    decided: bool  # the checks decide the whole residual
+    # [p]: pairs that ``tables`` exclude, but for which the residual may overflow
     overflows: tuple[list[BandTable], list[BandTable]]
     never: bool  # a constant conjunct is not TRUE
     raises: bool  # a constant conjunct raises an error, for every pair that reaches it
-    # Derived values that operators of this plan share; immutable.
+    # Immutable values that all operators of this plan share.
     derived: Derived = field(default_factory=Derived, init=False, repr=False, compare=False)
 
     def own(self) -> JoinPlan:
@@ -90,7 +90,7 @@ class JoinPlan:
         return copy
 
     def frontiers(self, of_all: bool = False) -> tuple[Frontier, Frontier]:
-        """Return the frontiers before the first row. ``of_all``: for every row, with those that match nothing."""
+        """Return the frontiers before the first row. ``of_all`` includes rows that cannot match."""
         left, right = (
             Frontier(
                 [OrderTracker(n, name, o.descending, o.slack, o.nulls) for n, name, o in side.orders], side.bounds,
@@ -102,21 +102,21 @@ class JoinPlan:
 
     @property
     def looks_up(self) -> bool:
-        """Return whether each left row gets one answer from its matches: aggregates, or the rows that it takes."""
+        """Return whether the join computes a result for each left row: aggregates, or the matches that it picks."""
         return bool(self.spec.aggregates) or self.spec.pick is not None
 
     @property
     def word_keys(self) -> bool:
-        """Return whether the key consists of ordinals, one or several."""
+        """Return whether each key column has an ordinal."""
         return bool(self.null_safe) and all(has_ordinal(key.type) for key in self.sides[0].keys)
 
     @property
     def int_keys(self) -> bool:
-        """Return whether the key is one int64."""
+        """Return whether the key is a single ordinal, and not null-safe."""
         return len(self.null_safe) == 1 and not self.null_safe[0] and self.word_keys
 
     def emitted(self, s: int) -> set[int]:
-        """Return the columns of side s that the output has."""
+        """Return the indexes of the columns of side s that are in the output."""
         return {i for f in self.fields if (i := f.left if s == 0 else f.right) is not None}
 
     def axis(self, side: int, node: Node) -> int | None:
@@ -124,7 +124,7 @@ class JoinPlan:
         return axes.index(node) if node in axes else None
 
     def add_axis(self, side: int, node: Node) -> None:
-        """Add an axis to store to an operator's own plan."""
+        """Add a stored axis to an operator's own plan."""
         self.sides[side].axes.insert(self.sides[side].n_stored_axes, node)
         if self.sides[side].sums:
             self.tables = tuple(band_table(p, self.sides, self.kernel_terms) for p in (0, 1))  # type: ignore[assignment]
@@ -136,7 +136,7 @@ _More = ParamSpec("_More")
 
 
 def of_plan(make: Callable[Concatenate[JoinPlan, _More], _Value]) -> Callable[Concatenate[JoinPlan, _More], _Value]:
-    """Compute a function of a plan, and of hashable arguments, once for all operators of the plan."""
+    """Cache the results of a function of a plan and hashable arguments for all operators of the plan."""
 
     @wraps(make)
     def found(plan: JoinPlan, *args: _More.args, **kwargs: _More.kwargs) -> _Value:
@@ -154,14 +154,14 @@ def _alike(record: _Record) -> _Record:
 
 
 def seen_from(s: int, t: BandTerm) -> tuple[Node, Node, int | None, int | None]:
-    """Return (mine, theirs, low, high) of a band for rows of side s: ``low <= mine - theirs <= high``."""
+    """Return a band from side s as (mine, theirs, low, high): ``low <= mine - theirs <= high``."""
     if s == 0:
         return t.left, t.right, t.lo, t.hi
     return t.right, t.left, None if t.hi is None else -t.hi, None if t.lo is None else -t.lo
 
 
 def band_table(p: int, sides: tuple[SidePlan, SidePlan], kernel_terms: list[BandTerm]) -> BandTable:
-    """Return the band table with which rows of side p probe the other store."""
+    """Return the band table for probe rows of side p."""
     rows = []
     for t in kernel_terms:
         theirs, mine, low, high = seen_from(1 - p, t)  # theirs in [mine + low, mine + high]

@@ -1,4 +1,4 @@
-"""The memory layout of a plan's rows, shared by all of its operators."""
+"""The memory layout of a plan's rows. All operators of the plan share it."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ __all__ = ["RowLayout", "row_layouts"]
 
 @dataclass(frozen=True, slots=True)
 class RowLayout:
-    """The columns of one side, by their places in its schema; shared by operators and immutable."""
+    """The columns of one side, by their index in its schema. A layout is immutable."""
 
-    schema: pa.Schema | None  # with the types of ``ivjoin.shj.plain.plain_type``, if the input's types differ
+    schema: pa.Schema | None  # with the types of ``ivjoin.shj.plain.plain_type``; None if the input has these types
     changed: list[tuple[int, pa.DataType]]  # columns that are stored in another type than the input's
     stored: list[pa.DataType]  # the types of the stored columns, in order
-    stored_widths: list[int | None]  # bytes of a value
+    stored_widths: list[int | None]  # bytes of a value of each stored column
     widths: list[int | None]  # bytes of a value of each column
-    places: list[int]  # of each column among the stored ones, or -1
+    places: list[int]  # the index of each column among the stored ones, or -1
     never_null: list[int]  # columns that are declared not nullable
-    index: dict[str, int]  # places by name
+    index: dict[str, int]  # column indexes by name
 
     def plain(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return a batch in the types of ``schema``."""
+        """Convert a batch to the types of ``schema``."""
         columns = batch.columns
         for i, t in self.changed:
             columns[i] = to_plain(columns[i], t)

@@ -1,4 +1,4 @@
-"""Compile schemas, keys, condition, orders and join type into the tables of the operator."""
+"""Compile the spec of a join into the plan of its operator."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from ivjoin.shj.store.rows.bands import BandTable
 
 __all__ = ["direction_of", "inferred", "make_plan", "watched"]
 
-# Sub-expressions of residual conjuncts whose intervals may prune, for each side; each takes eight bytes a row.
+# The most expressions of the residual for each side whose intervals may prune. Each takes eight bytes a row.
 _MAX_WATCHED = 4
 
 
 def make_plan(spec: JoinSpec) -> JoinPlan:
-    """Plan a join: keys, bands, residual, axes, output. Errors in the question are raised here at the latest."""
+    """Plan a join: keys, bands, residual, axes and output. This raises any error that ``join_spec`` did not find."""
     jt, schemas, pairs = join_type(spec.how), spec.schemas, list(spec.on)
     equalities = [_key_equality(a, b, schemas, spec.timezone) for a, b in pairs]
     conjuncts = [*equalities, *([spec.condition] if spec.condition is not None else [])]
@@ -130,7 +130,7 @@ def _implied(term: BandTerm, keys: Sequence[JoinKey]) -> bool:
 def _choose_axes(
     sides: tuple[SidePlan, SidePlan], s: int, kernel_terms: list[BandTerm], terms: list[BandTerm], sep: Separation
 ) -> None:
-    """Set the axes of a side: the primary one, the other band axes, then axes that only prune."""
+    """Set the axes of a side: the primary axis, then the other band axes, then axes that only prune."""
     own = [t.left if s == 0 else t.right for t in kernel_terms]
     ordered_there = {n for n, _, _ in sides[1 - s].orders}
     score: dict[Node, int] = {}
@@ -143,7 +143,7 @@ def _choose_axes(
     axes = sorted(dict.fromkeys(own), key=lambda n: -score[n])
     sides[s].axes = axes
     sides[s].band_axes = len(axes)
-    # A key that is ordered or bounded on the other side prunes like a band; the probe does not check it.
+    # If a key is ordered or bounded on the other side, it prunes like a band. Probes do not check this axis.
     known_there = ordered_there | set(sides[1 - s].bounds) | set(columns_of(*ordered_there))
     for t in terms:
         mine, theirs, *_ = seen_from(s, t)
@@ -159,7 +159,7 @@ def _choose_axes(
 
 
 def watched(sep: Separation, s: int) -> list[Node]:
-    """Return columns and largest one-sided expressions of the residual whose contracted intervals may prune."""
+    """Return the columns and the largest one-sided expressions of the residual whose intervals may prune."""
     found: list[Node] = []
     for conjunct in sep.residual:
         reads: dict[Node, frozenset[str]] = {}
@@ -173,7 +173,7 @@ def watched(sep: Separation, s: int) -> list[Node]:
 
 
 def direction_of(side: SidePlan, node: Node) -> str | None:
-    """Return "rises" or "falls" if that follows for an expression from the orders of its side; None if unproved."""
+    """Return "rises" or "falls" if the orders of a side prove the direction of an expression, else None."""
     if not side.orders or any(node is n for n, _, _ in side.orders):
         return None
     from ivjoin.propagation import Direction, Dom, ordering
@@ -188,7 +188,7 @@ def direction_of(side: SidePlan, node: Node) -> str | None:
 
 
 def inferred(side: SidePlan, node: Node) -> str | None:
-    """Return the direction of an expression with its reason, "rises, since l.a rises"; None if unproved."""
+    """Return the direction of an expression with its reason, such as "rises, since l.a rises". None if unproved."""
     direction = direction_of(side, node)
     if direction is None:
         return None
@@ -202,7 +202,7 @@ def _is_ordered(side: SidePlan, node: Node) -> bool:
 
 
 def _overflow_tables(p: int, sides: tuple[SidePlan, SidePlan], sep: Separation) -> list[BandTable]:
-    """Return the band tables of the half-lines on which a residual conjunct may overflow."""
+    """Return band tables for the half-lines on which a residual conjunct may overflow."""
     def is_kept(t: BandTerm) -> bool:
         return t.left in sides[0].axes and t.right in sides[1].axes
 
@@ -215,7 +215,7 @@ def _overflow_tables(p: int, sides: tuple[SidePlan, SidePlan], sep: Separation) 
 
 
 def _stored_columns(plan: JoinPlan, s: int) -> list[int]:
-    """Return the output columns of the side, and the columns that the condition may still read."""
+    """Return the columns of a side that the output, the residual or an aggregate needs."""
     schema = plan.sides[s].schema
     wanted = plan.emitted(s)
     needed = [*plan.separation.residual, *(a.node for a in plan.spec.aggregates if a.node is not None)]
@@ -231,14 +231,14 @@ def _stored_columns(plan: JoinPlan, s: int) -> list[int]:
 
 
 def _constants(conjuncts: Sequence[Node]) -> tuple[bool, bool]:
-    """Return whether a constant conjunct excludes every pair, and else whether one raises an error."""
+    """Return whether a constant conjunct excludes every pair, and whether one raises an error."""
     null = False
     for node in conjuncts:
         errs, value = constant(node)
         if errs:
             return False, True
         if value is None:
-            null = True  # as for any NULL, the conjuncts to its right are still evaluated
+            null = True  # a NULL does not stop the evaluation of later conjuncts
         elif not value:
             return True, False
     return null, False

@@ -1,4 +1,4 @@
-"""Check and resolve the arguments of a join: the result is a :class:`~ivjoin.plan.spec.JoinSpec`."""
+"""Check the arguments of a join, and resolve them to a :class:`~ivjoin.plan.spec.JoinSpec`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ __all__ = [
 ]  # fmt: skip
 
 How = Literal["inner", "left", "right", "full", "left_semi", "left_anti", "right_semi", "right_anti"]
-# What an editor offers; the other names of a join type, such as Spark's, are taken as well.
+# Editors suggest the names in `How`. Other names of a join type, such as Spark's, are accepted too.
 JoinHow: TypeAlias = "How | str"
 Sort = Literal["auto", "never"]
 KeepOrder = Literal["left", "right", "left_right", "right_left", "none"]
@@ -69,10 +69,10 @@ def join_spec(
     aggregate: Aggregates | tuple[Aggregate, ...] | None = None, pick: Choice | Pick | None = None,
     params: Params | None = None, also: Expression | None = None,
 ) -> JoinSpec:
-    """Check the arguments of a join, and resolve every name; a wrong argument raises a subclass of IvjoinError.
+    """Check the arguments of a join, and resolve every name. An invalid argument raises a subclass of IvjoinError.
 
-    ``also`` is a further conjunct. ``params`` has the values of ``:name``. A ``pick`` of :mod:`ivjoin.plan.spec` is
-    resolved.
+    ``also`` is a further conjunct. ``params`` contains the values of ``:name`` parameters. ``pick`` may be a resolved
+    ``Pick`` of :mod:`ivjoin.plan.spec`.
     """
     jt = join_type(how)
     schemas = (
@@ -115,7 +115,7 @@ def join_spec(
 
 
 def warn_of_utc(nodes: list[Node]) -> None:
-    """Warn if a condition reads local times in UTC of a column that has another zone."""
+    """Warn if a condition reads the UTC local time of a column that has another zone."""
     found = read_in_utc(nodes)
     if found is not None:
         warn_caller(TimezoneWarning(
@@ -125,9 +125,9 @@ def warn_of_utc(nodes: list[Node]) -> None:
 
 
 def schema_of(schema: Any, called: str, of: str) -> pa.Schema:
-    """Return the Arrow schema of an object; SchemaError if it lacks one, or two columns share a name.
+    """Return the Arrow schema of an object. Raise SchemaError if it has no schema, or two columns share a name.
 
-    ``called`` and ``of`` name the object, and its input, in errors.
+    Error messages call the object ``called``, and its input ``of``.
     """
     if not isinstance(schema, pa.Schema):
         if getattr(schema, "__arrow_c_schema__", None) is None:
@@ -171,7 +171,7 @@ def named_pairs(on: Any) -> list[tuple[str, str]]:
 
 
 def on_pairs(on: Any, schemas: tuple[pa.Schema, pa.Schema]) -> list[tuple[str, str]]:
-    """Return the key pairs of ``on``; ColumnError if a column does not exist."""
+    """Return the key pairs of ``on``. Raise ColumnError if a column does not exist."""
     pairs = named_pairs(on)
     for pair in pairs:
         for name, schema, side in zip(pair, schemas, SIDES, strict=True):
@@ -206,7 +206,7 @@ def _orders(orders: Any, s: int, schemas: tuple[pa.Schema, pa.Schema], timezone:
     for item in items:
         o = item if isinstance(item, Order) else Order(item)
         node = side_expression(o.expr, s, schemas[s], timezone, "order")
-        # Nulls have no order. A column of type null, which readers give to columns without a value, has nothing else.
+        # Orders ignore nulls, so a column of type null needs no order. File readers infer this type for empty columns.
         if node.type.kind != "null":
             out.append(replace(o, expr=node, follows=False))
     return tuple(out)
@@ -216,7 +216,7 @@ def _with_columns(
     orders: tuple[tuple[Order, ...], ...], given: Node | None, pairs: list[tuple[str, str]],
     schemas: tuple[pa.Schema, pa.Schema],
 ) -> tuple[tuple[Order, ...], tuple[Order, ...]]:
-    """Return the orders, with derived orders of columns that the condition compares."""
+    """Return the orders, with derived orders of the columns that the condition compares."""
     out = []
     for s, declared in enumerate(orders):
         if any(o.node.op != "column" for o in declared):
@@ -255,7 +255,7 @@ def _bounds(bounds: Any, s: int, schemas: tuple[pa.Schema, pa.Schema], timezone:
 
 
 def side_expression(obj: Any, s: int, schema: pa.Schema, timezone: str, what: str) -> Node:
-    """Return an expression over one side only, for an order, a bound or a watermark."""
+    """Return the node of an order, a bound or a watermark, which must read only side ``s``."""
     empty = pa.schema([])
     scope = expr.Scope(schema, empty) if s == 0 else expr.Scope(empty, schema)
     if isinstance(obj, str) and obj in schema.names:
@@ -264,7 +264,7 @@ def side_expression(obj: Any, s: int, schema: pa.Schema, timezone: str, what: st
     try:
         node = conditions.scalar(obj, scope, timezone=timezone)
     except ColumnError as e:
-        with suppress(ConditionError, ColumnError):  # are these the side's own columns, under the other side's name?
+        with suppress(ConditionError, ColumnError):  # the side's own columns may have the other side's prefix
             both = columns_of(conditions.scalar(obj, expr.Scope(schema, schema), timezone=timezone))
             _refuse_other(both, s, said, f"; write {'lr'[s]}.{{}}")
         if "has no columns" in str(e):
@@ -293,7 +293,7 @@ def _of_expression(said: str) -> str:
 
 
 def _as_order(obj: Any) -> str:
-    """Return the hint to write an Order for a text that has direction, nulls or slack in SQL's form."""
+    """Return a hint to use ``Order`` if a text has a direction, nulls or slack as in SQL."""
     found = _SAID.fullmatch(obj) if isinstance(obj, str) else None
     if found is None or not any(found.groups()[1:]):
         return ""

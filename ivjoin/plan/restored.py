@@ -1,4 +1,4 @@
-"""Check the question of a join that was read from a snapshot, as the arguments of a call are checked."""
+"""Check a join spec that was read from a snapshot as strictly as the arguments of a call."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["check_side", "check_spec"]
 
 
 def check_spec(spec: JoinSpec) -> None:
-    """Check a question that :meth:`JoinSpec.from_json` has read; IvjoinError if no call makes such a join."""
+    """Check a spec that :meth:`JoinSpec.from_json` has read. Raise IvjoinError if no call can create it."""
     for schema, side in zip(spec.schemas, SIDES, strict=True):
         schema_of(schema, f"the {side} schema", f"the {side} input")
         for name in schema.names:
@@ -47,7 +47,7 @@ def check_spec(spec: JoinSpec) -> None:
 
 
 def check_side(node: Node, s: int) -> None:
-    """Raise SnapshotError unless an order, a bound or a watermark reads one side and has a place in an order."""
+    """Raise SnapshotError unless the node of an order, bound or watermark reads only side ``s`` and has an ordinal."""
     if not sides_of(node) <= {SIDES[s]} or not has_ordinal(node.type):
         raise damaged(f"an order or a bound of the {SIDES[s]} side is {node}, which is {node.type}")
 

@@ -1,6 +1,6 @@
-"""The question of a join with all names resolved: it determines the output rows.
+"""The resolved arguments of a join, which determine its output rows.
 
-One immutable value is the key of cached plans, part of snapshots and checkpoints, and sent to Spark's workers.
+A spec is immutable. It is the key of cached plans and part of snapshots and checkpoints, and Spark workers receive it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ivjoin.plan.aggregates import Aggregate
 __all__ = ["RANKS", "SIDES", "Bounds", "JoinSpec", "Pick"]
 
 SIDES = ("left", "right")
-RANKS = ("least", "greatest")  # ways to pick that compare all matches of a left row
+RANKS = ("least", "greatest")  # picks that compare all matches of a left row
 
 Bounds = tuple[tuple[Node, int, int], ...]  # (expression, least ordinal, greatest ordinal)
 _Pairs = tuple[tuple[str, str], ...]
@@ -32,17 +32,17 @@ _Pairs = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True)
 class Pick:
-    """How a left row selects one of the right rows that satisfy the whole condition.
+    """How a left row picks from the right rows that satisfy the whole condition.
 
-    ``which`` is last, first, nearest, least or greatest. The first three take one row, decided as right rows arrive.
-    The others compare all matches of a left row, and take ``k`` of them, with ``ties`` also those that tie with the
-    last.
+    ``which`` is last, first, nearest, least or greatest. The first three pick one row, and decide as right rows arrive.
+    The other two compare all matches of a left row, and pick ``k`` of them. With ``ties``, they also pick the matches
+    that tie with the last one.
     """
 
     which: str
-    by: tuple[Node, ...]  # of the right side, or for least and greatest of both sides; the later ones break ties
-    near: Node | None = None  # of the left side: where the distance of nearest starts
-    unbounded: bool = False  # sums of the condition do not overflow
+    by: tuple[Node, ...]  # right expressions; least and greatest may read both sides. Later ones break ties
+    near: Node | None = None  # for nearest: the left expression that distances are measured from
+    unbounded: bool = False  # sums in the condition do not overflow
     k: int = 1
     ties: bool = False
 
@@ -62,36 +62,36 @@ class Pick:
 
 @dataclass(frozen=True, eq=False)
 class JoinSpec:
-    """A join, fully described: frozen, hashable, picklable. :func:`ivjoin.plan.question.join_spec` makes one.
+    """The complete description of a join. :func:`ivjoin.plan.question.join_spec` creates it.
 
-    ``implied`` are conditions that are true for every pair that the caller needs. They prune, and decide no pair.
+    The ``implied`` conditions are true for every pair that the caller needs. They are used only for pruning.
     """
 
     schemas: tuple[pa.Schema, pa.Schema]
     on: _Pairs = ()  # key columns, left and right
-    condition: Node | None = None  # besides the keys, as given
+    condition: Node | None = None  # the caller's condition, without the keys
     how: str = "inner"
-    orders: tuple[tuple[Order, ...], tuple[Order, ...]] = ((), ())  # with nodes as expressions
-    bounds: tuple[Bounds, Bounds] = ((), ())  # closed, of every row, as ordinals (``ivjoin.expr.ordinal``)
+    orders: tuple[tuple[Order, ...], tuple[Order, ...]] = ((), ())  # with resolved expressions
+    bounds: tuple[Bounds, Bounds] = ((), ())  # closed intervals of ordinals that contain every row
     suffix: str = "_right"
     batch_size: int = 65536  # most rows of an output batch
     on_late: str = "raise"
     timezone: str = "UTC"
-    left_over: tuple[str, ...] = ()  # conjuncts that the caller applies to the joined rows
+    left_over: tuple[str, ...] = ()  # conjuncts that the caller evaluates on the joined rows
     pick: Pick | None = None  # None for all matches
-    aggregates: tuple[Aggregate, ...] = ()  # of each left row's matches, in place of the pairs
-    first_by: tuple[Node, bool] | None = None  # what orders matches for first and last, and whether it falls
-    include_previous: bool = False  # the row before a window is the first row of it
+    aggregates: tuple[Aggregate, ...] = ()  # the output is one row for each left row instead of pairs
+    first_by: tuple[Node, bool] | None = None  # the order of matches for first and last, and whether it falls
+    include_previous: bool = False  # the row before a window also belongs to the window
     implied: tuple[Node, ...] = ()
 
     @property
     def grouped(self) -> bool:
-        """Return whether all matches of a left row are answered at once: aggregates, or the best ones."""
+        """Return whether all matches of a left row must be known before output: for aggregates, least and greatest."""
         return bool(self.aggregates) or (self.pick is not None and self.pick.which in RANKS)
 
     @property
     def picks_one(self) -> bool:
-        """Return whether a left row takes one right row, decided as right rows arrive."""
+        """Return whether a left row picks one right row, which is decided as right rows arrive."""
         return self.pick is not None and self.pick.which not in RANKS
 
     @cached_property
@@ -131,7 +131,7 @@ class JoinSpec:
     def from_json(cls, saved: Mapping[str, Any]) -> JoinSpec:
         """Return the spec that :attr:`as_json` describes.
 
-        A damaged expression is a SnapshotError. Other text is a KeyError, TypeError or ValueError.
+        A damaged expression raises a SnapshotError. Other damage raises a KeyError, TypeError or ValueError.
         """
         left, right = (pa.ipc.read_schema(pa.py_buffer(base64.b64decode(t))) for t in saved["schemas"])
         first, second = (
@@ -155,7 +155,7 @@ class JoinSpec:
 
     @cached_property
     def encoded(self) -> bytes:
-        """Return the spec as bytes: equal for equal joins, the same in every process."""
+        """Return the spec as bytes. Equal joins have equal bytes in every process."""
         return json.dumps(self.as_json, separators=(",", ":"), sort_keys=True).encode()
 
     def with_late(self, on_late: str) -> JoinSpec:
@@ -170,7 +170,7 @@ class JoinSpec:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, JoinSpec):
             return NotImplemented
-        # An extension type is written as its storage; the types distinguish two of them.
+        # JSON shows only the storage of an extension type, so the types are compared too.
         return self is other or (
             self.encoded == other.encoded
             and all(a.types == b.types for a, b in zip(self.schemas, other.schemas, strict=True))

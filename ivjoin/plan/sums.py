@@ -1,7 +1,7 @@
-"""Axes that are the sum of another axis and a number: rows store only the other axis.
+"""Derive an axis that is the sum of another axis and a number, instead of storing it.
 
-Rounding makes ``r.t - w`` and ``r.t + w`` inequivalent axes over doubles. But the rounded x + w never falls while x
-rises. A bound of x + w is therefore a bound of x: the least x for which x + w reaches it. Only x is stored.
+Over doubles, ``r.t - w`` and ``r.t + w`` are different axes because of rounding. But the rounded sum x + w never falls
+while x rises. A bound of x + w is therefore a bound of x: the least x for which x + w reaches it. Rows store only x.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from ivjoin.shj.store.rows.bands import BandTable
 
 __all__ = ["Line", "leave_sums", "probes", "sum_of"]
 
-Line = tuple[int, int, float]  # the probe row's axis, an integer added to its ordinal, the double that is added
+Line = tuple[int, int, float]  # an axis of the probe side, an integer added to its ordinal, and a double
 
 
 def leave_sums(side: SidePlan, sep: Separation) -> None:
-    """Move the axes that need not be stored behind the others, and add their base axes."""
+    """Move axes that need not be stored to the end of the list, and add their base axes."""
     asked = {n for c in sep.checks for n in (c.left, c.right)}
     inside = frozenset(walk(*sep.residual))
     made: dict[Node, dict[Node, float]] = {}
     for node in side.axes:
         found = None if node in asked else sum_of(node)
-        # An expression that only propagation would use does not become an axis.
+        # A base that only propagation would use does not become an axis.
         if found is not None and (found[0] in side.axes or found[0] not in inside):
             made.setdefault(found[0], {})[node] = found[1]
     base_of: dict[Node, Node] = {}
@@ -47,7 +47,7 @@ def leave_sums(side: SidePlan, sep: Separation) -> None:
 
 
 def sum_of(node: Node) -> tuple[Node, float] | None:
-    """Return the base and the finite number of a sum of doubles."""
+    """Return (base, number) if a node adds a finite number to a double."""
     if not (node.op in (ops.ADD, ops.SUB) and node.type.kind == "float" and node.type.bits == 64):
         return None
     a, b = node.args
@@ -63,10 +63,10 @@ def sum_of(node: Node) -> tuple[Node, float] | None:
 
 @of_plan
 def probes(plan: JoinPlan, p: int) -> tuple[BandTable, list[Line]]:
-    """Return the bands with which rows of side p probe the stored axes of the other side, and the lines they need.
+    """Return the bands for probe rows of side p over the stored axes of the other side, and the lines that they need.
 
-    The value of line k follows the values of the side's axes. It is the least ordinal of a double that, plus the line's
-    number, is at least the axis plus the line's offset.
+    The values of the lines follow the values of the axes of side p. The value of a line is the ordinal of the least
+    double x such that ``x + number`` has at least the ordinal of the axis plus the integer.
     """
     table, side = plan.tables[p], plan.sides[1 - p]
     if not side.sums:

@@ -1,1 +1,1 @@
-"""What a plan derives from its condition."""
+"""Derive bounds, orders, checks and row groups to read from the condition of a plan."""

@@ -18,7 +18,7 @@ __all__ = ["certain", "domain_of", "ordinals_of", "there"]
 
 
 def domain_of(node: Node, interval: tuple[int, int, bool]) -> Any:
-    """Return the domain of an expression from its least and greatest ordinal, and whether it may be NULL."""
+    """Return the domain of an expression. ``interval`` is (least ordinal, greatest ordinal, may be NULL)."""
     from ivjoin.propagation import Dom
 
     low, high, null = interval
@@ -37,7 +37,7 @@ def domain_of(node: Node, interval: tuple[int, int, bool]) -> Any:
 
 
 def ordinals_of(dom: Any, node: Node) -> tuple[int, int]:
-    """Return a domain as a closed interval of ordinals, with NaN as the greatest; (1, 0) if it is empty."""
+    """Return a domain as a closed interval of ordinals; (1, 0) if it is empty. NaN has the greatest ordinal."""
     t = node.type
     least, most = ordinal_range(t)
     if dom.is_empty:
@@ -54,7 +54,7 @@ def certain(
 ) -> tuple[frozenset[Node], frozenset[Node]]:
     """Return the expressions that are not NULL, and the floats that are not NaN, if all conjuncts are TRUE.
 
-    ``never_null`` are columns, and ``bounds`` closed intervals of ordinals that enclose every value.
+    ``never_null`` contains columns. ``bounds`` are closed intervals of ordinals that contain every value.
     """
     from ivjoin.propagation import Dom, contract_nodes
 
@@ -71,8 +71,9 @@ def there(
 ) -> tuple[Node, ...]:
     """Return ``IS NOT NULL`` for the computed expressions that :func:`certain` finds.
 
-    Their bounds bound their arguments: with an order of ``unix_seconds(r.ts)``, no later row has a ``ts`` before the
-    second that the order has reached. Rows for which the expression raises an error are refused.
+    A bound of such an expression also bounds its arguments. For example, with an order of ``unix_seconds(r.ts)``, no
+    later row has a ``ts`` before the second that the order has reached. A row for which the expression raises an error
+    is rejected.
     """
     computed = [n for n in nodes if n.op != "column"]
     present = certain(conjuncts, never_null, bounds, computed)[0] if computed else frozenset[Node]()

@@ -1,4 +1,4 @@
-"""Derive the order of a column from a declared order of the shifted, scaled or negated column."""
+"""Derive the order of a column from a declared order of a linear expression of it, such as ``-t`` or ``2 * t + 5``."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _KINDS = {"int", "decimal", "date", "timestamp", "duration"}
 
 
 def with_columns(orders: tuple[Order, ...], wanted: Container[Node]) -> tuple[Order, ...]:
-    """Return the orders, followed by equivalent orders of the ``wanted`` columns.
+    """Return the orders, followed by the derived orders of the ``wanted`` columns.
 
-    Conditions over ``t + 5`` or ``-t`` are compared by ``t``, so its order must be known. ``k * t + c`` falls by at
-    most s if and only if t falls (k < 0: rises) by at most ``s / |k|``. Callers do not see derived orders.
+    A band over ``t + 5`` or ``-t`` becomes a band over ``t``, so the order of ``t`` must be known. ``k * t + c`` falls
+    by at most s if and only if t falls (k < 0: rises) by at most ``s / |k|``. Callers do not see derived orders.
     """
     out = list(orders)
     forms = Forms()
@@ -33,9 +33,10 @@ def with_columns(orders: tuple[Order, ...], wanted: Container[Node]) -> tuple[Or
 
 
 def with_edges(orders: Sequence[Order], edges: Sequence[int | None]) -> list[int | None]:
-    """Return how far each order has advanced, from the declared ones, which derived orders follow.
+    """Return how far each order has advanced, including the derived orders.
 
-    ``edges``: for each declared order the greatest ordinal so far (``~ordinal`` of the least if it falls), or None.
+    ``edges`` has an entry for each declared order: the greatest ordinal so far, or None. For a falling order, it is
+    ``~ordinal`` of the least value.
     """
     out = list(edges)
     forms = Forms()
@@ -46,7 +47,7 @@ def with_edges(orders: Sequence[Order], edges: Sequence[int | None]) -> list[int
         if edge is not None:
             value = Fraction(value_of(~edge if by.descending else edge, by.node.type), 10**by.node.type.scale)
             ticks = (value - c) / k * 10**o.node.type.scale
-            # Between two values if no row had it: the weaker promise.
+            # If the exact place is between two values, round to the weaker promise.
             whole = ceil(ticks) if o.descending else floor(ticks)
             least, most = o.node.type.limits
             if least <= whole <= most:

@@ -1,6 +1,6 @@
-"""Derive comparisons from another one by the intervals of the expressions within it.
+"""Derive simpler comparisons from a comparison, from the intervals of the expressions inside it.
 
-``(l.t - r.t) / 1000.0 <= 5`` is not a band. Propagation finds that ``l.t - r.t <= 5000`` if it is TRUE.
+For example, ``(l.t - r.t) / 1000.0 <= 5`` is not a band. Propagation finds that it implies ``l.t - r.t <= 5000``.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 __all__ = ["inner_bounds"]
 
-_MOST_NODES = 64  # of a comparison that is analysed
+_MOST_NODES = 64  # larger comparisons are not analysed
 
 
 def inner_bounds(c: Node, never_null: Set[Node]) -> Iterator[Node]:
-    """Return comparisons with literals that follow from comparison ``c``, for two-sided expressions within it."""
+    """Return comparisons that follow from ``c``. Each compares a two-sided expression inside ``c`` with a literal."""
     inside = [n for n in walk(c) if n is not c and len(sides_of(n)) == 2 and n.op not in (ops.CASE, ops.COALESCE)]
     inside = [n for n in inside if (n.type.is_discrete or n.type.kind == "float") and n not in c.args]
     if not inside or len(inside) > _MOST_NODES:
@@ -37,7 +37,7 @@ def inner_bounds(c: Node, never_null: Set[Node]) -> Iterator[Node]:
 
 
 def _bounds(n: Node, found: Dom, always: Dom) -> Iterator[Node]:
-    """Return the ends of a domain that are narrower than the expression's own."""
+    """Return comparisons for the ends of ``found`` that are narrower than those in ``always``."""
     if found.may_null or found.is_empty:
         return
     if found.lo is not None and (always.lo is None or found.lo > always.lo):

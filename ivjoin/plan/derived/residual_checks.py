@@ -1,4 +1,4 @@
-"""The checks of the residual in a plan: their axes, and the tables with which either side probes."""
+"""Add the checks of the residual to a plan: their axes, and the tables that the probes use."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def keep_checked(axes: Axes, sep: Separation) -> Separation:
 
 
 def check_table(p: int, axes: Axes, checks: Sequence[Check]) -> np.ndarray:
-    """Return the checks with which rows of side p probe : int64[c, 8], for ``probe_kernels.verdict``."""
+    """Return the checks as int64[c, 8] for probe rows of side p. ``probe_kernels.verdict`` reads them."""
     table = np.zeros((len(checks), 8), dtype=np.int64)
     for row, c in zip(table, checks, strict=True):
         lo, hi = c.lo, c.hi
@@ -49,8 +49,8 @@ def check_table(p: int, axes: Axes, checks: Sequence[Check]) -> np.ndarray:
 def bands_say_all(sep: Separation, terms: Sequence[BandTerm], known: Set[Node], bounded: Set[Node]) -> bool:
     """Return whether intervals of the residual cannot prune more than the bands, for the ``known`` frontier.
 
-    This is true if each check of a known expression belongs to a band of all branches, because a bound with one end, as
-    an order gives it, excludes no branch.
+    This is true if each check of a known expression belongs to a band that all branches share. An order gives a bound
+    with one end, and such a bound excludes no branch.
     """
     if not sep.checks or not sep.decided.issuperset(sep.residual):
         return False

@@ -1,4 +1,4 @@
-"""Find the row groups that a join or a predicate has to read, because the condition can be TRUE for their rows."""
+"""Find the row groups that a join or a predicate must read. For all others, the condition cannot be TRUE."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from ivjoin.propagation import Dom, Outcome, contract_nodes
 
 __all__ = ["groups_within", "meeting_groups"]
 
-# Skipping row groups on one side narrows the range of that side, which may skip more on the other.
+# A skipped row group narrows the range of its side, so more row groups of the other side may be skipped.
 _ROUNDS = 4
-# For more pairs of row groups, each row group is compared with whole files only: a pair takes about 30 microseconds.
+# Above this number of pairs, a row group is compared only with the range of the whole other input. One pair takes
+# about 30 microseconds.
 _PAIRS = 4096
 
 
 class Ranges(Protocol):
-    """The known domains of the columns of an input in each of its row groups, which have numbers."""
+    """The domains of an input's columns in each row group. Row groups are identified by number."""
 
     def groups_with_rows(self) -> list[int]: ...
 
@@ -33,7 +34,7 @@ def groups_within(condition: Node | None, ranges: Ranges) -> list[int]:
     if condition is None:
         return groups
     columns = columns_of(condition)
-    # Many row groups look alike to the predicate, if statistics are missing or a column is constant.
+    # Many row groups have the same domains if statistics are missing or a column is constant.
     seen: dict[tuple[Dom, ...], bool] = {}
     kept = []
     for group in groups:
@@ -47,15 +48,15 @@ def groups_within(condition: Node | None, ranges: Ranges) -> list[int]:
 
 
 def meeting_groups(plan: JoinPlan, ranges: tuple[Ranges, Ranges]) -> tuple[list[int], list[int]]:
-    """Return the row groups (ascending) that a join has to read for its result to be complete.
+    """Return the row groups of each input (ascending) that a join must read.
 
     A row group is skipped if the condition cannot be TRUE for its column ranges and the ranges of the other input. All
-    row groups of a preserved side are read. A side whose late rows are dropped or joined is read completely too,
+    row groups of a preserved side are read. A side whose late rows are dropped or joined is also read completely,
     because earlier rows determine which rows are late.
     """
     whole = [r.groups_with_rows() for r in ranges]
-    # Ranges treat an error as not TRUE. If every pair has an error, the first pair must still be read. The row before a
-    # window does not satisfy the condition.
+    # Ranges treat an error as not TRUE. If every pair raises an error, the first pair must be read to raise it. The row
+    # before a window is needed, although it does not satisfy the condition.
     live = whole if plan.raises or plan.spec.include_previous else _meeting(plan.condition, ranges, whole)
     kept = []
     for s in (0, 1):
@@ -81,7 +82,7 @@ def _meeting(
         if before == [len(g) for g in live]:
             break
     if condition is not None and 0 < len(live[0]) * len(live[1]) <= _PAIRS:
-        # The range of a file includes its gaps, while the ranges of its row groups do not.
+        # The range of a whole input covers the gaps between its row groups, so compare single row groups too.
         known = [[ranges[s].of_group(g, columns) for g in live[s]] for s in (0, 1)]
         for s in (0, 1):
             kept = _met(condition, known[s], known[1 - s])
@@ -90,7 +91,10 @@ def _meeting(
 
 
 def _met(condition: Node, mine: list[dict[Node, Dom]], others: list[dict[Node, Dom]]) -> list[int]:
-    """Return those that may match one of the others, tried from the last match on, because most files are sorted."""
+    """Return the indexes of the row groups that may match one of the others.
+
+    The search for each begins at the last match, because most files are sorted.
+    """
     out, at = [], 0
     for i, known in enumerate(mine):
         for j in (*range(at, len(others)), *range(at)):

@@ -1,8 +1,8 @@
-"""Compute sums over unbounded integers where machine integers would overflow.
+"""Compute ranges of sums over unbounded integers where machine integers would overflow.
 
-A band term contains sums that the condition does not compute: ``l.a + r.a <= 0`` becomes ``l.a <= -r.a``. For the least
-value, ``-r.a`` overflows although the condition does not. A domain contains only rows without errors, so it is too
-narrow for such rows. Over unbounded integers, the band is also true for them.
+A band term contains sums that the condition does not compute. For example, ``l.a + r.a <= 0`` becomes ``l.a <= -r.a``.
+For the least value of the type, ``-r.a`` overflows although the condition does not. The domain of ``-r.a`` covers only
+rows without errors, so it excludes this row. Over unbounded integers, the band is also true for this row.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["Unclipped"]
 
 
 class Unclipped:
-    """An expression as a sum of expressions that are not built for a band; ``known`` are expressions to stop at."""
+    """An expression of a band, opened into the sum of the expressions in ``known``."""
 
     def __init__(self, node: Node, known: Collection[Node]) -> None:
         self._rest: int | None = None
@@ -32,7 +32,7 @@ class Unclipped:
             node, self._rest = node.args[0], node.args[1].params[0]
         self._form: Form | None = None
         self._scale = scale_of(node.type)
-        # The forms of the inner sums, and the range of each.
+        # The form and the range of the type for each sum inside.
         self._inside: list[tuple[Form, Number, Number]] = []
         if not node.type.is_discrete:
             return
@@ -47,7 +47,7 @@ class Unclipped:
                 stack.extend(n.args)
 
     def range(self, domain: Callable[[Node], Dom]) -> tuple[int, int] | None:
-        """Return the range of physical values if a row may overflow; None if no row does, or the node has no value."""
+        """Return the range of physical values if a row may overflow. None if no row does, or the node has no value."""
         if self._form is None or not self._inside:
             return None
         ends: dict[Node, tuple[Number, Number]] = {}

@@ -1,1 +1,1 @@
-"""Which right row a left row takes."""
+"""Resolve which matches a left row picks."""

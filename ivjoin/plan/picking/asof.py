@@ -1,4 +1,4 @@
-"""The as-of join as a condition and a pick: the nearest row in time, before or after, within a tolerance."""
+"""Translate an as-of join into a condition and a pick."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ _TIMES = ("date", "timestamp", "duration", "time")
 
 @dataclass(frozen=True)
 class AsOf:
-    """The arguments of a band join that is equivalent to an as-of join."""
+    """The arguments of the band join that computes an as-of join."""
 
     on: tuple[str, str]  # the columns to compare, left and right
     condition: Expr | None
-    pick: Pick | spec.Pick  # a caller's Pick if all matches of a left row must be compared
+    pick: Pick | spec.Pick  # an ``ivjoin.Pick`` if all matches of a left row must be compared
 
 
 def as_of(
     schemas: tuple[pa.Schema, pa.Schema], on: Any, direction: Any, tolerance: Any, allow_exact_matches: Any,
     ties: str | Sequence[str] | None = None, how: str = "left", offset: Any = None, *, zone: str,
 ) -> AsOf:
-    """Return the band join for the arguments of an as-of join; the left column is moved by ``offset``."""
+    """Return the band join for the arguments of an as-of join. ``offset`` is added to the left column."""
     pairs = on_pairs(on, schemas) if isinstance(on, (str, tuple, list)) else []
     if len(pairs) != 1:
         several = "; keys that must be equal go to by=" if len(pairs) > 1 else ""
@@ -60,7 +60,7 @@ def as_of(
         )
     pair, = pairs
     types = [from_arrow(schema.field(name).type) for name, schema in zip(pair, schemas, strict=True)]
-    unknown = [t.kind == "null" for t in types]  # a column without any value gets the type of the other one
+    unknown = [t.kind == "null" for t in types]  # a column of nulls gets the type of the other column
     types = [INT64 if all(unknown) else types[1 - s] if unknown[s] else types[s] for s in (0, 1)]
     kind = types[1]
     if not has_ordinal(kind):
@@ -86,7 +86,7 @@ def as_of(
         parts.append(b != a)
     every = isinstance(ties, str) and ties == "all"
     kind_of_join = join_type(how)
-    compared = every or kind_of_join.keep[1]  # all matches of a left row, and not one by one
+    compared = every or kind_of_join.keep[1]  # all matches of a left row must be compared
     if "time" in (t.kind for t in types) and (tolerance is not None or (direction == "nearest" and compared)):
         raise ConditionError(
             f"on {pair[0]!r} and {pair[1]!r} are times of day, which have no differences: tolerance=, and 'nearest' "
@@ -122,10 +122,13 @@ def as_of(
 
 
 def _distance(a: Expr, b: Expr, types: Sequence[Type]) -> list[Expr]:
-    """Return what compares distances, the first one first. Equal values have distance 0: infinities and NaN, too."""
+    """Return expressions that order matches by distance; the later ones break ties.
+
+    Equal values have distance 0, also infinities and NaN.
+    """
     if any(t.kind == "float" for t in types):
         apart = a - b
-        back = apart - a  # the rounding error, by Knuth's TwoSum, tells rounded distances apart
+        back = apart - a  # Knuth's TwoSum gives the rounding error, which breaks ties of rounded distances
         error = (a - (apart - back)) - (b + back)
         return [when(a == b, 0.0).otherwise(abs(apart)), when(a == b, 0.0).when(apart < 0.0, -error).otherwise(error)]
     if all(t.kind == "int" for t in types):
@@ -138,17 +141,17 @@ def _distance(a: Expr, b: Expr, types: Sequence[Type]) -> list[Expr]:
 
 
 def _place(x: Expr, name: str, schema: pa.Schema, zone: str) -> Node:
-    """Return the expression of right rows for the picked place or a tie."""
+    """Return the node of a right expression that orders matches or breaks ties."""
     node = side_expression(x, 1, schema, zone, "ties")
     if node.type.kind == "null":
-        return build.cast(node, INT64)  # all rows are alike
+        return build.cast(node, INT64)  # all values are NULL, so any type is correct
     if not has_ordinal(node.type) and node.type.kind not in RANKED:
         raise ConditionError(f"ties has {name!r}, a {node.type}; expected a number, a bool, a time, text or bytes")
     return node
 
 
 def _step(given: Any, t: Type) -> Expr:
-    """Return the expression that an offset adds to a column of a type."""
+    """Return an offset as an expression that can be added to a column of type ``t``."""
     value = _signed(given, "offsets")
     if isinstance(value, Fraction) != (t.kind in _TIMES):
         raise ConditionError(f"offsets has {came(given)}, but the column is {t}; give {_expected(t.kind in _TIMES)}")
@@ -168,13 +171,13 @@ def _step(given: Any, t: Type) -> Expr:
 
 
 def shift_of(given: Any) -> float:
-    """Return an offset in nanoseconds if it is a length of time, else as it is."""
+    """Return an offset as a float: nanoseconds for a length of time, and the number itself otherwise."""
     value = _signed(given, "offsets")
     return float(value * 10**9) if isinstance(value, Fraction) else float(value)
 
 
 def _signed(given: Any, what: str) -> int | float | Decimal | Fraction:
-    """Return a number as it is, and a length of time in seconds as a Fraction."""
+    """Return a finite number unchanged, or a length of time as a Fraction of seconds."""
     value = _read(given, what)
     if isinstance(value, bool) or not isinstance(value, (int, float, Decimal, Fraction)) or not math.isfinite(value):
         raise ConditionError(f"{what} is {came(given)}; expected a number, or a time such as {EXAMPLES}")
@@ -182,11 +185,11 @@ def _signed(given: Any, what: str) -> int | float | Decimal | Fraction:
 
 
 def _within(direction: str, a: Expr, b: Expr, types: tuple[Type, Type], given: Any) -> list[Expr]:
-    """Return the condition that both are within the tolerance."""
+    """Return the conjuncts that limit the distance of ``a`` and ``b`` to the tolerance."""
     limit = _limit(given, types)
     if isinstance(limit, Fraction):
         return _within_time(direction, a, b, types, limit)
-    if {t.kind for t in types} == {"int"}:  # whose difference cannot overflow
+    if {t.kind for t in types} == {"int"}:  # a difference of decimals cannot overflow
         a, b = a.cast("decimal(20,0)"), b.cast("decimal(20,0)")
     out = []
     if direction != "forward":
@@ -197,9 +200,9 @@ def _within(direction: str, a: Expr, b: Expr, types: tuple[Type, Type], given: A
 
 
 def _within_time(direction: str, a: Expr, b: Expr, types: tuple[Type, Type], seconds: Fraction) -> list[Expr]:
-    """Return the condition that two times are within a tolerance, in ticks of the finer unit of the two.
+    """Return the conjuncts that limit the distance of two times, in ticks of the finer of their units.
 
-    A finer unit than these ticks would have a smaller range. A limit beyond every distance adds no condition.
+    A still finer unit would have a smaller range. A tolerance above every distance adds no conjunct.
     """
     unit = max((t.unit for t in types), key=("", "s", "ms", "us", "ns").index)
     per_second = Fraction(TICKS_PER_SECOND[unit] if unit else 1, 1 if unit else 86_400)
@@ -213,7 +216,7 @@ def _within_time(direction: str, a: Expr, b: Expr, types: tuple[Type, Type], sec
             "most, or None for no limit"
         )
     step = lit(pa.scalar(steps, pa.duration(unit))) if unit else lit(steps)
-    if all(t.kind == "duration" for t in types):  # a duration literal is in microseconds, or finer
+    if all(t.kind == "duration" for t in types):  # a duration literal has microseconds or a finer unit
         step = step.cast(f"duration[{unit}]")
     out = []
     if direction != "forward":
@@ -224,7 +227,7 @@ def _within_time(direction: str, a: Expr, b: Expr, types: tuple[Type, Type], sec
 
 
 def _limit(given: Any, types: tuple[Type, Type]) -> int | float | Decimal | Fraction:
-    """Return the tolerance in the unit of the columns; for times in seconds, as a Fraction."""
+    """Return the tolerance as a number in the unit of the columns, or for times as a Fraction of seconds."""
     value = _read(given, "tolerance")
     times = any(t.kind in _TIMES for t in types)
     kind = f"{types[0]}" if types[0] == types[1] else f"{types[0]} and {types[1]}"
@@ -248,7 +251,7 @@ def _expected(times: bool) -> str:
 
 
 def _read(given: Any, what: str) -> Any:
-    """Return a text or a value of numpy as a Python number, and a length of time in seconds as a Fraction."""
+    """Convert a text or a NumPy value to a Python number, and a length of time to a Fraction of seconds."""
     value = _parsed(given, what) if isinstance(given, str) else given
     if isinstance(value, np.generic):
         ticks = isinstance(value, np.timedelta64) and np.datetime_data(value.dtype)[0] == "ns"

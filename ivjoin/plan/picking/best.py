@@ -1,4 +1,7 @@
-"""Resolve ``ivjoin.Pick``: right rows decide one match as they arrive, or all matches of a left row are compared."""
+"""Resolve ``ivjoin.Pick``.
+
+Some picks of one row can be decided as right rows arrive. The other picks compare all matches of a left row.
+"""
 
 from __future__ import annotations
 
@@ -26,10 +29,10 @@ __all__ = ["best_of"]
 def best_of(
     given: object, how: JoinType, condition: Node | None, right: pa.Schema, expression: Callable[[Any], Node], zone: str
 ) -> spec.Pick:
-    """Return the pick of a plan for the caller's ``pick``; ``expression`` returns the node of an expression.
+    """Resolve the caller's ``pick``. ``expression`` returns the node of an expression.
 
-    OptionError if it is not an ``ivjoin.Pick``, ColumnError for a wrong name, ConditionError for an expression without
-    an order or a semi or anti join.
+    Raise OptionError if ``pick`` is not an ``ivjoin.Pick``, and ColumnError for an unknown column. Raise ConditionError
+    for an expression without an order, and for a semi or anti join.
     """
     pick = check_pick(given)
     if how.single is not None:
@@ -55,7 +58,7 @@ def _node(item: Any, right: pa.Schema, expression: Callable[[Any], Node]) -> Nod
         except IvjoinError as e:
             raise type(e)(f"pick by {came(item)}: {e}") from None
     if node.type.kind == "null":
-        return build.cast(node, INT64)  # all rows are alike
+        return build.cast(node, INT64)  # all values are NULL, so any type is correct
     if not has_ordinal(node.type) and node.type.kind not in RANKED and node.type.kind != "uuid":
         raise ConditionError(f"pick by {came(item)} is {node.type}; expected a number, a bool, a time, text or bytes")
     return node
@@ -64,9 +67,9 @@ def _node(item: Any, right: pa.Schema, expression: Callable[[Any], Node]) -> Nod
 def _by_one(
     pick: Pick, by: tuple[Node, ...], condition: Node | None, right: pa.Schema, zone: str
 ) -> spec.Pick | None:
-    """Return the pick that right rows decide as they arrive; None if all matches must be compared.
+    """Return a pick that can be decided as right rows arrive; None if all matches must be compared.
 
-    A null as the first value never wins such a pick, so the condition must exclude it.
+    Such a pick never takes a row with a null as its first value. The condition must therefore exclude these nulls.
     """
     place, near = by[0], None
     if pick.keep == "first" and len(by) == 1 and place.op == ops.ABS and place.args[0].op == ops.SUB:

@@ -1,4 +1,4 @@
-"""``ivjoin.Pick``: the choice of the matches that a left row takes."""
+"""``ivjoin.Pick``, which limits the matches of each left row."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Pick:
 
 
 def check_pick(given: object, alias: str | None = None) -> Pick:
-    """Return a ``pick`` unchanged, or raise OptionError. ``alias`` names the input whose rows it takes."""
+    """Return ``given`` if it is a Pick, else raise OptionError. ``alias`` names the input whose rows it picks."""
     if isinstance(given, Pick):
         return given
     of = "" if alias is None else f" of {alias!r}"

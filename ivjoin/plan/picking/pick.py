@@ -1,4 +1,4 @@
-"""The pick of a join: what an operator computes and compares for it."""
+"""The pick of a join in the form that operators use: the expressions to compute and compare."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from ivjoin.plan.spec import SIDES
 __all__ = ["RANKED", "WHICH", "PickTerm", "Picking", "beside", "meeting", "picking_of"]
 
 WHICH = ("last", "first", "nearest")
-RANKED = ("string", "binary", "decimal", "decimal256")  # kinds that compare without an ordinal of their own
+RANKED = ("string", "binary", "decimal", "decimal256")  # kinds that have an order although they may lack an ordinal
 _DAY = 86_400  # seconds
 
 
 def meeting(near: Node, by: Node, zone: str) -> tuple[Node, Node]:
-    """Return both ends of a distance in one type; ConditionError if no type has distances between them."""
+    """Return both ends of a distance in one type. Raise ConditionError if no type has distances between them."""
     for node in (near, by):
         if not has_ordinal(node.type) and node.type.kind in RANKED:
             raise ConditionError(
@@ -39,19 +39,20 @@ def meeting(near: Node, by: Node, zone: str) -> tuple[Node, Node]:
             f"direction='nearest': no distance from {near} ({near.type}) to {by} ({by.type}); cast one of them to "
             "the other's type"
         )
-    # The markers that keep instants distinct at the ends of the finer unit would change distances there.
+    # At the ends of the finer unit, `is_met` casts use marker values for instants out of range. These would give wrong
+    # distances.
     return _in_own_unit(a), _in_own_unit(b)
 
 
 def _in_own_unit(node: Node) -> Node:
-    """Return the argument of a cast to its own unit: in the common zone, and without the bounds of the cast."""
+    """Replace a cast to the same unit by a plain cast to the common zone, which has no marker values."""
     if is_met(node) and node.args[0].type.kind == node.type.kind and node.args[0].type.unit == node.type.unit:
         return build.cast(node.args[0], node.type, node.params[1])
     return node
 
 
 class PickTerm(NamedTuple):
-    """``low <= right - left <= high``, in ordinals; the ends of int64 for an open end."""
+    """``low <= right - left <= high`` in ordinals. An end of int64 is an open end."""
 
     left: Node
     right: Node
@@ -64,16 +65,16 @@ class Picking:
     """How right rows are compared to pick one of them."""
 
     which: str
-    place: Node  # the right value that is compared first; of a distance, its end in the type of both ends
+    place: Node  # the right value that is compared first; for a distance, its right end in the common type
     near: Node | None  # the left value that distances are measured from
-    plain: bool  # nothing but the place compares rows
-    met: bool  # the place is a cast of the value that picks
+    plain: bool  # rows are compared only by the place
+    met: bool  # the place is a cast of the caller's expression
     terms: tuple[PickTerm, ...]  # the bands; the right values of the first `n_search` rise with the place
     n_search: int
 
     @property
     def step(self) -> int:
-        """Return the ticks of the distance in one tick of the place, if the place has a coarser unit; else 0."""
+        """Return the number of distance ticks in one tick of the place; 0 unless the place has a coarser unit."""
         node = self.place
         if self.near is None or not is_met(node) or node.args[0].type.unit == node.type.unit:
             return 0
@@ -102,14 +103,14 @@ def picking_of(plan: JoinPlan) -> Picking:
 
 
 def beside(picking: Picking) -> Node | None:
-    """Return the left expression of the same kind as the picked place that is compared with it."""
+    """Return the left expression that the condition or the pick compares with the place."""
     if picking.near is not None:
         return picking.near
     return next((t.left for t in picking.terms if t.right == picking.place), None)
 
 
 def _rises(side: SidePlan, by: Node, node: Node) -> bool:
-    """Return whether an expression never falls while another one of its side rises."""
+    """Return whether ``node`` never falls while ``by`` rises."""
     if not has_ordinal(by.type) or not any(c.params[0] == SIDES[1] for c in columns_of(node)):
         return False
     return direction_of(replace(side, orders=[(by, "", Order(by))]), node) == "rises"
