@@ -1,8 +1,8 @@
-"""OR, CASE and COALESCE: conditions with several alternatives, one of them TRUE.
+"""Find bands for OR, CASE and COALESCE, which are TRUE if one of several alternatives is TRUE.
 
-If all alternatives have a band over the same two nodes, the widest ends are true for the whole condition. An
-alternative that reads only one side shows which rows the band does not limit. For ``r.b IS NULL OR l.t < r.b``, every
-matching pair has ``l.t <= coalesce(r.b, greatest value)``.
+If all alternatives have a band over the same two nodes, the widest of these bands holds for the whole condition. An
+alternative that reads only one side shows which rows the band does not limit. For example, if ``r.b IS NULL OR
+l.t < r.b`` is TRUE for a pair, then ``l.t <= coalesce(r.b, greatest value)``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _STRICT_COMPARISONS = COMPARISONS - {ops.EQ_NULL_SAFE}
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """The bands of one alternative, and its conjuncts that read only the left or the right side."""
+    """The bands of one alternative, and its conjuncts that read only one side."""
 
     bands: list[BandTerm]
     left: list[Node]
@@ -39,7 +39,7 @@ class Branch:
 
 
 def alternatives_of(forms: Forms, c: Node) -> list[Node] | None:
-    """Return conditions, at least one TRUE whenever ``c`` is; None if ``c`` is not a choice."""
+    """Return alternatives of ``c``: if ``c`` is TRUE, at least one of them is TRUE. None for other operators."""
     if c.op == ops.OR:
         return flattened(ops.OR, c)
     if c.op == ops.CASE:
@@ -50,14 +50,17 @@ def alternatives_of(forms: Forms, c: Node) -> list[Node] | None:
 
 
 def compared_by_branch(forms: Forms, op: str, choice: Node, other: Node) -> list[Node] | None:
-    """Return the alternatives of ``choice op other``, for a CASE or a COALESCE; None if they are too many."""
+    """Return the alternatives of ``choice op other``, where ``choice`` is a CASE or COALESCE. None if too many."""
     split = _by_case if choice.op == ops.CASE else _by_coalesce
     tests = split(forms, choice, lambda v: _compared(op, v, other))
     return tests if len(tests) <= _MOST_BRANCHES else None
 
 
 def _by_case(forms: Forms, case: Node, test: Callable[[Node], Node]) -> list[Node]:
-    """Return each test of a CASE with its value, and the value of ELSE with the tests that are not TRUE."""
+    """Return an alternative for each branch of a CASE: its WHEN and ``test`` of its value.
+
+    The alternative of a branch also contains the negations of earlier one-sided WHEN conditions.
+    """
     out: list[Node] = []
     before: list[Node] = []
     for when, then in zip(case.args[:-1:2], case.args[1::2], strict=True):
@@ -68,7 +71,7 @@ def _by_case(forms: Forms, case: Node, test: Callable[[Node], Node]) -> list[Nod
 
 
 def _by_coalesce(forms: Forms, c: Node, test: Callable[[Node], Node]) -> list[Node]:
-    """Return each argument of a COALESCE with its condition, if the arguments before it are NULL."""
+    """Return alternatives for each argument of a COALESCE: ``test`` of it, if the arguments before it are NULL."""
     out: list[Node] = []
     before: list[tuple[Node, ...]] = [()]
     for a in c.args:
@@ -82,7 +85,7 @@ def _by_coalesce(forms: Forms, c: Node, test: Callable[[Node], Node]) -> list[No
 
 
 def _null_cases(forms: Forms, e: Node) -> list[Node] | None:
-    """Return conditions on one side, at least one TRUE whenever ``e`` is NULL; None if they are unknown."""
+    """Return one-sided conditions: if ``e`` is NULL, at least one of them is TRUE. None if they are unknown."""
     if e.op == "literal":
         return [_TRUE] if e.params[0] is None else []
     if e.op in (ops.IS_NULL, ops.IS_NAN, ops.EQ_NULL_SAFE):
@@ -109,7 +112,7 @@ def _not_true(n: Node) -> Node:
 
 
 def _joined(parts: Iterable[Node]) -> Node:
-    """Return the conjunction of conditions without TRUE ones; a FALSE or NULL one replaces all of them."""
+    """Return the conjunction of conditions. Literals TRUE are dropped; a literal FALSE or NULL is the whole result."""
     kept = [p for p in dict.fromkeys(parts) if not is_literal(p, True)]
     for p in kept:
         if p.op == "literal":
@@ -118,7 +121,7 @@ def _joined(parts: Iterable[Node]) -> Node:
 
 
 def either(filters: Sequence[Node]) -> list[Node]:
-    """Return the disjunction of conditions; an empty one if one of them is always TRUE."""
+    """Return the disjunction of conditions as a list of one node; an empty list if it is always TRUE."""
     distinct = dict.fromkeys(filters)
     if any(_not_true(f) in distinct for f in distinct):
         return []
@@ -150,10 +153,10 @@ def present_in(conjuncts: Iterable[Node]) -> set[Node]:
 
 
 def hull(branches: Sequence[Branch], source: Node, present: Container[Node] = ()) -> list[BandTerm]:
-    """Return relaxed terms that are true if any branch is true.
+    """Return relaxed band terms that are true if any branch is true.
 
-    A branch without a band over the two nodes allows every pair of its rows: their node becomes the end of its type.
-    ``present`` are nodes that are not NULL if the whole condition is TRUE.
+    A branch without a band over the two nodes allows every pair of its rows. For these rows, an end of the type
+    replaces the value of one node. ``present`` are nodes that are not NULL if the whole condition is TRUE.
     """
     tables = [{(t.left, t.right): t for t in merged(b.bands)} for b in branches]
     out: list[BandTerm] = []
@@ -171,7 +174,7 @@ def hull(branches: Sequence[Branch], source: Node, present: Container[Node] = ()
 
 
 def _passing(t: BandTerm, rest: Sequence[Branch], present: Container[Node]) -> list[BandTerm]:
-    """Return the term, widened to be true for all rows of some branches too; empty if that is impossible."""
+    """Widen a term so that it is also true for all rows of the branches in ``rest``; empty if that is impossible."""
     if not rest:
         return [t]
     if not has_ordinal(t.left.type) or t.left.type == BOOL:
@@ -183,7 +186,7 @@ def _passing(t: BandTerm, rest: Sequence[Branch], present: Container[Node]) -> l
             return []
         by_right = bool(b.right) and (not b.left or not _tells(b.left, t.left) or _tells(b.right, t.right))
         (on_right if by_right else on_left).append(_joined(b.right if by_right else b.left))
-    # A row of one side that passes also matches rows of the other side without a value there.
+    # A row that passes by a branch of one side also matches rows of the other side whose node is NULL.
     for node, own, others in ((t.left, on_left, on_right), (t.right, on_right, on_left)):
         if others and node not in present and not any(_tells([c], node) for c in own):
             own.append(build.is_null(node))
@@ -198,12 +201,12 @@ def _passing(t: BandTerm, rest: Sequence[Branch], present: Container[Node]) -> l
 
 
 def _tells(conjuncts: Sequence[Node], node: Node) -> bool:
-    """Return whether a branch describes the rows without a value at a node."""
+    """Return whether a conjunct is ``node IS NULL``."""
     return any(c.op == ops.IS_NULL and c.args[0] is node for c in conjuncts)
 
 
 def _ended(node: Node, conditions: Sequence[Node], top: bool) -> Node:
-    """Return the node, or the greatest (or least) value of its type if one of the conditions is TRUE."""
+    """Return an expression: ``node``, or the greatest or least value of its type if one of the conditions is TRUE."""
     if not conditions:
         return node
     end = literal(_end(node.type, top), node.type)
@@ -219,7 +222,10 @@ def _end(t: Type, top: bool) -> float | int:
 
 
 def _float_hull(branches: list[list[BandTerm]], source: Node) -> list[BandTerm]:
-    """Merge terms such as ``x <= y + 3`` and ``x <= y + 8``: a greater constant gives no smaller float."""
+    """Merge terms such as ``x <= y + 3`` and ``x <= y + 8`` of several branches.
+
+    A greater constant never gives a smaller rounded sum.
+    """
     tables = []
     for terms in branches:
         table: dict[tuple[Node, Node, bool, bool], float] = {}
@@ -230,7 +236,7 @@ def _float_hull(branches: list[list[BandTerm]], source: Node) -> list[BandTerm]:
             for upper, bound in ((True, t.hi), (False, t.lo)):
                 if bound is None:
                     continue
-                # The constant may be on either side; terms are comparable if the other side is the same node.
+                # The constant may be on either side. Terms are comparable if their other sides are the same node.
                 for on_left, key, k in ((False, (t.left, y, upper, False), j), (True, (x, t.right, upper, True), i)):
                     larger = upper != on_left
                     old = table.get(key, k)

@@ -1,8 +1,9 @@
 """Compile a condition to a short list of checks on ordinals, which the probe evaluates for each pair.
 
-A check tests the distance of two ordinals, or the range of one. The next check depends on whether the result is TRUE,
-FALSE or NULL, so AND, OR, NOT, CASE and COALESCE need no check and stay lazy. A check must not raise an error while the
-guards are true. Anything else ends in ``ASK``: the condition itself decides the pair.
+A check tests the distance of two ordinals, or the range of one. Its result (TRUE, FALSE or NULL) selects the next
+check. AND, OR, NOT, CASE and COALESCE therefore need no check of their own, and they are evaluated lazily. A check
+cannot raise an error while the guards are true. Conditions that have no checks end in ``ASK``: for such a pair, the
+condition itself is evaluated.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ from ivjoin.separation.parts import FAR, Found, cut
 __all__ = ["ASK", "FALSE", "TRUE", "Check", "Checks", "checks_of"]
 
 _LEAST, _GREATEST = INT64.limits
-#: The ends of a list; any other number is the next check.
+#: Results of a pair. Any other number is the index of the next check.
 TRUE, FALSE, ASK = -1, -2, -3
 _MOST = 48  # checks
-_MOST_NODES = 8  # of a side, whose ordinals are stored
-_MOST_ITEMS = 16  # of an IN list
+_MOST_NODES = 8  # nodes of one side, because their ordinals are stored
+_MOST_ITEMS = 16  # items of an IN list
 _DEEPEST = 64  # levels of two-sided expressions
 
 _UNKNOWN = object()
@@ -37,9 +38,9 @@ _UNKNOWN = object()
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A test ``lo <= ordinal(left) - ordinal(right) <= hi``, with None for no bound, or a range test of one node.
+    """A test ``lo <= ordinal(left) - ordinal(right) <= hi``, or a range test of one node. None is an open end.
 
-    ``true``, ``false`` and ``null`` are the next checks. The result is NULL if a node is NULL.
+    The result is NULL if a node is NULL. ``true``, ``false`` and ``null`` are the next checks for each result.
     """
 
     left: Node | None
@@ -53,10 +54,10 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Checks:
-    """The list of checks for pairs; empty if the condition must decide each pair.
+    """The list of checks for pairs; empty if the condition must be evaluated for each pair.
 
-    The checks decide the conjuncts ``decided`` for every pair that reaches them. They are valid for one-sided values in
-    ``box``.
+    The checks decide the conjuncts in ``decided`` for every pair that reaches them. They are valid while one-sided
+    values are in ``box``.
     """
 
     checks: tuple[Check, ...] = ()
@@ -76,7 +77,7 @@ def checks_of(forms: Forms, conjuncts: Sequence[Node], exact: Callable[[Node], F
     found = _Checker(forms, exact)
     try:
         decided = [c for c in conjuncts if not found.asks(found.next(c, TRUE, FALSE, FALSE))]
-        # Conjuncts that raise no error and are not decided may come last.
+        # Undecided conjuncts that cannot raise an error may be evaluated last.
         late = [c for c in conjuncts if c not in decided and not may_err(c)]
         arranged = [*(c for c in conjuncts if c not in late), *late]
         clean, unknown = TRUE, FALSE
@@ -109,7 +110,7 @@ class _Checker:
         return start == ASK or any(ASK in (c.true, c.false, c.null) for c in self._reached(start).values())
 
     def listed(self, start: int) -> tuple[Check, ...]:
-        """Return the checks in order, beginning with the first one to evaluate; may be empty."""
+        """Return the reachable checks, beginning with ``start``. The result may be empty."""
         reached = self._reached(start)
         if len(reached) > _MOST:
             raise _TooManyError
@@ -133,7 +134,7 @@ class _Checker:
             return to[0]
         then = self._list[to[0]] if to[0] >= 0 else None
         if then is not None and (left, right, *to[1:]) == (then.left, then.right, then.false, then.null):
-            # Two ends of one band.
+            # Both checks are ends of one band, so merge them.
             lo = then.lo if lo is None else lo if then.lo is None else max(lo, then.lo)
             hi = then.hi if hi is None else hi if then.hi is None else min(hi, then.hi)
             return self._add(left, right, lo, hi, (then.true, *to[1:]))
@@ -155,7 +156,7 @@ class _Checker:
     # -- nodes -------------------------------------------------------------------------------------------------------
 
     def next(self, e: Node, true: int, false: int, null: int) -> int:
-        """Return the check that continues at one of three places, by the value of ``e``."""
+        """Return the first check for ``e``. The value of ``e`` selects one of three next checks."""
         key = e, true, false, null
         found = self._known.get(key)
         if found is None:
@@ -299,7 +300,7 @@ class _Checker:
     # -- errors ------------------------------------------------------------------------------------------------------
 
     def _is_safe(self, e: Node) -> bool:
-        """Return whether ``e`` raises no error if the guards are true, and add the guards of ``e``."""
+        """Return whether guards can ensure that ``e`` raises no error, and add these guards."""
         sums = [n for n in walk(e) if not never_errs(n)]
         for n in sums:
             form = self._forms.form(n) if n.type.is_discrete else None
@@ -313,7 +314,7 @@ class _Checker:
 
 
 def _constant(e: Node) -> object:
-    """Return the value of a constant, None for NULL; ``_UNKNOWN`` if it raises an error or has no ordinal."""
+    """Return the value of a constant (None for NULL), or ``_UNKNOWN`` if it raises an error or has no ordinal."""
     if e.op == "literal":
         return e.params[0]
     errs, value = constant(e)
@@ -321,7 +322,7 @@ def _constant(e: Node) -> object:
 
 
 def _flat(e: Node) -> list[Node]:
-    """Return the arguments of an ``and`` or ``or``, with the arguments of nested nodes of the same kind."""
+    """Return the arguments of an ``and`` or ``or``, with nested nodes of the same operator flattened."""
     out, stack = [], [e]
     while stack:
         n = stack.pop()

@@ -1,4 +1,4 @@
-"""Bands of comparisons of whole numbers, decimals and times: the difference of two linear forms, moved side by side."""
+"""Find the bands of comparisons between whole numbers, decimals and times, from the difference of two linear forms."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["linear_bands"]
 
 
 def linear_bands(forms: Forms, pool: SidePool, c: Node, op: str, a: Node, b: Node, keyed: bool) -> Found:
-    """Return bands from the difference of two linear forms."""
+    """Return the bands of the comparison ``a op b``."""
     found = Found()
     fa, fb = _compared_form(forms, op, a), _compared_form(forms, op, b)
     if fa is None or fb is None:
@@ -28,7 +28,7 @@ def linear_bands(forms: Forms, pool: SidePool, c: Node, op: str, a: Node, b: Nod
     if any(forms.sides(n) == 0 for n in d.terms):
         return found
     signs = (1,) if op in (ops.LE, ops.LT) else (-1,) if op in (ops.GE, ops.GT) else (1, -1)
-    # Both sides are multiples of the type's least step, so "less" is "less by a step".
+    # Both sides are multiples of the type's least step, so a smaller value is smaller by at least one step.
     gap = Fraction(op in (ops.LT, ops.GT)) / scale_of(a.type)
     step = Form({}, gap, gap)
     results = [
@@ -44,7 +44,7 @@ def linear_bands(forms: Forms, pool: SidePool, c: Node, op: str, a: Node, b: Nod
         if keyed:
             return _made_exact(found, [])
         if op == ops.EQ and found.bands[0].lo == found.bands[0].hi == 0:
-            # An equality that becomes one-sided by moving terms is a key too.
+            # If moving terms separates the sides of an equality, it is also a key.
             found.keys.append(JoinKey(found.bands[0].left, found.bands[0].right, False))
         return _made_exact(found, forms.limits((a, b), covered))
     inner = _abs_argument(forms, op, a, b)
@@ -60,7 +60,7 @@ def linear_bands(forms: Forms, pool: SidePool, c: Node, op: str, a: Node, b: Nod
 
 
 def _is_square(forms: Forms, op: str, a: Node, b: Node) -> bool:
-    """Return whether a constant bounds a square of whole numbers from above, so that its root is equivalent."""
+    """Return whether a constant is an upper bound of a square of whole numbers. A bound of the root is equivalent."""
     if a.op == "literal":
         a, b, op = b, a, FLIPPED[op]
     if b.op != "literal" or a.op != ops.MUL or a.type.kind != "int":
@@ -74,8 +74,8 @@ def _is_square(forms: Forms, op: str, a: Node, b: Node) -> bool:
 
 
 def _compared_form(forms: Forms, op: str, n: Node) -> Form | None:
-    # A node with `is_met` moves values at or beyond the end of its unit's range. Its form is therefore not valid
-    # under < and >; there the node itself is an atom.
+    # A node with `is_met` changes values at or beyond the ends of its unit's range. Its form is therefore not valid
+    # under < and >, and the node itself is an atom.
     return Form({n: 1}, 0, 0) if is_met(n) and op in (ops.LT, ops.GT) else forms.form(n)
 
 

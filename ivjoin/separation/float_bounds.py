@@ -1,7 +1,4 @@
-"""Bounds of float expressions: float64 nodes, folded if they are literals.
-
-Python's floats are the machine's doubles.
-"""
+"""Build the float64 nodes of bounds. Operations on literals are computed at once, with Python floats."""
 
 from __future__ import annotations
 
@@ -26,7 +23,7 @@ _COMPUTED = {ops.ADD: operator.add, ops.SUB: operator.sub, ops.MUL: operator.mul
 
 
 def constant_of(n: Node) -> float | None:
-    """Return the value of a literal; None for NULL and other nodes."""
+    """Return the value of a literal, or None for NULL and for other nodes."""
     return float(n.params[0]) if n.op == "literal" and n.params[0] is not None else None
 
 
@@ -48,7 +45,7 @@ def arith(op: str, u: Node, v: Node) -> Node:
     if op == ops.SUB and y is not None:
         op, v = ops.ADD, number(-y)
     if op in (ops.ADD, ops.MUL) and x is not None:
-        # One form for a shifted expression, so that equal ones are one node.
+        # Put the constant second, so that equal expressions are the same node.
         u, v = v, u
     return make(op, (u, v), (), FLOAT64)
 
@@ -63,20 +60,21 @@ def beyond(u: Node, up: bool, bits: int = 64) -> Node:
         return make(ops.NEXT_UP if up else ops.NEXT_DOWN, (u,), (), FLOAT64)
     if not up:
         return negated(beyond(negated(u), True, bits))
-    # Farther than one float32 step at any magnitude, also for subnormals; the step from -inf is the least finite one.
+    # This step is larger than a float32 step at any magnitude, also for subnormals. From -inf, the next float is the
+    # least finite one.
     step = arith(ops.ADD, arith(ops.MUL, make(ops.ABS, (u,), (), FLOAT64), number(2.0**-22)), number(2.0**-148))
     raised = make(ops.NEXT_UP, (arith(ops.ADD, u, step),), (), FLOAT64)
     return make(ops.GREATEST, (raised, number(-float(np.finfo(np.float32).max))), (), FLOAT64)
 
 
 def _narrow_step(x: float, to: float) -> float:
-    # Float32 values not above x are not above its nearest float32, in either rounding direction.
+    # A float32 value that is at most x is also at most the float32 nearest to x, and the same holds from above.
     with np.errstate(all="ignore"):
         return float(np.nextafter(np.float32(x), np.float32(to)))
 
 
 def shift(n: Node) -> tuple[Node, float]:
-    """Return (base, k) with ``n = base + k`` as the machine computes it."""
+    """Return (base, k) such that ``n`` is the rounded sum ``base + k``."""
     if n.op in (ops.ADD, ops.SUB) and n.type == FLOAT64:
         a, b = n.args
         if n.op == ops.ADD and constant_of(a) is not None:
@@ -88,19 +86,19 @@ def shift(n: Node) -> tuple[Node, float]:
 
 
 def plus_constant(n: Node, k: float) -> Node:
-    """Return a node for ``n + k``, without the addition if it does not change the order."""
+    """Return a node for ``n + k``, or ``n`` itself if k is 0."""
     return arith(ops.ADD, n, number(k)) if k else n
 
 
 def shifted_image(image: Node, k: Fraction, up: bool) -> Node:
-    """Return a double >= (``up``) or <= the image of x + k, from the rounded image of an exact x."""
+    """Return a double that is at least (``up``) or at most the exact x + k. ``image`` is x rounded to a double."""
     shift_by = beyond(number(float(k)), up)
     moved = arith(ops.ADD, beyond(beyond(image, up), up), shift_by)
     return beyond(beyond(moved, up), up)
 
 
 def wide(n: Node) -> Node:
-    """Return the node as a double; NaN for a NULL, which bounds nothing."""
+    """Return the node as a double. A literal NULL becomes NaN, which bounds nothing."""
     if n.op != "literal":
         return cast_to(n, FLOAT64)
     return number(math.nan if n.params[0] is None else n.params[0])

@@ -1,11 +1,11 @@
-"""Relaxed band terms from comparisons of two-sided float expressions.
+"""Derive relaxed band terms from comparisons of two-sided float expressions.
 
-A machine operation rounds to nearest: if ``fl(x - y) <= u`` then ``x - y <= next_up(u)`` over the reals, so ``x <= y +
-next_up(u)``. Rounding preserves the order and ``x`` is a float, so ``x <= fl(y + next_up(u))``. This also covers
-overflow and subnormals. Every step here has this form, and its result is again a comparison.
+A float operation (``fl``) rounds to the nearest float. If ``fl(x - y) <= u``, then ``x - y <= next_up(u)`` over the
+reals, so ``x <= y + next_up(u)``. Rounding preserves the order and ``x`` is a float, so ``x <= fl(y + next_up(u))``.
+This also covers overflow and subnormals. Each step here has this form, and its result is again a comparison.
 
 NaN is the greatest value, so a NaN on the greater side makes a comparison TRUE. A *bound* that is NaN must bound
-nothing: this is automatic on the greater side, and on the smaller side -inf replaces it. ``hazy`` marks a comparison
+nothing. This is automatic on the greater side. On the smaller side, -inf replaces the NaN. ``hazy`` marks a comparison
 that is also true if the bounded expression is NaN.
 """
 
@@ -30,14 +30,14 @@ __all__ = ["FloatBand", "Isolator", "never_nan"]
 
 @dataclass(frozen=True, slots=True)
 class FloatBand:
-    """``smaller <= greater``, two float64 nodes reading one side each."""
+    """``smaller <= greater``. Both are float64 nodes, and each reads one side."""
 
     smaller: Node
     greater: Node
 
 
 def never_nan(op: str, a: Node, b: Node, known: Collection[Node]) -> list[Node]:
-    """Return the float nodes that are null or not NaN if ``a op b`` is TRUE, given the ``known`` ones."""
+    """Return the float nodes that cannot be NaN if ``a op b`` is TRUE. ``known`` are such nodes so far."""
     if op in (ops.GT, ops.GE):
         a, b, op = b, a, FLIPPED[op]
     out: list[Node] = []
@@ -57,7 +57,7 @@ def never_nan(op: str, a: Node, b: Node, known: Collection[Node]) -> list[Node]:
         if passes_nan(n):
             stack.extend(n.args)
         elif n.op == ops.GREATEST:
-            # A null argument is skipped, so its own arguments are not limited.
+            # GREATEST skips a null argument, so the operands of that argument can be NaN.
             out += [x for x in n.args if x.type.kind == "float" and x.op != "literal"]
     return out
 
@@ -78,7 +78,7 @@ class Isolator:
     inequalities: list[Inequality] = field(default_factory=list)
 
     def compare(self, op: str, a: Node, b: Node) -> None:
-        """Derive bounds from ``a op b``, floats; at least one reads both sides."""
+        """Derive bounds from the float comparison ``a op b``. At least one of ``a`` and ``b`` reads both sides."""
         if self.forms.sides(a) != BOTH_SIDES:
             a, b, op = b, a, FLIPPED[op]
         if self.forms.sides(b) == BOTH_SIDES:
@@ -110,13 +110,13 @@ class Isolator:
         return _is_number(base, self.known) and abs(k) < 1e300
 
     def _free(self, n: Node, u: Node) -> bool:
-        """Return whether ``n`` and the bound together read at most one side."""
+        """Return whether ``n`` and the bound ``u`` together read at most one side."""
         return self.forms.sides(n) | self.forms.sides(u) != BOTH_SIDES
 
     def bound(self, e: Node, u: Node, up: bool, hazy: bool) -> None:
-        """Derive bands from ``e <= u``, or ``e >= u`` unless ``up``. With ``hazy``, ``e`` may also be NaN.
+        """Derive bands from ``e <= u`` if ``up``, else from ``e >= u``. With ``hazy``, ``e`` may also be NaN.
 
-        A NaN ``u`` bounds nothing.
+        If ``u`` is NaN, it bounds nothing.
         """
         x, end = constant_of(u), math.inf if up else -math.inf
         if x is not None and (math.isnan(x) or x == end):
@@ -170,7 +170,7 @@ class Isolator:
     def _scaled(self, e: Node, bound: Node, hazy: bool, up: bool) -> bool:
         """Handle negation, widening, and a constant factor or divisor."""
         if e.op == ops.NEG:
-            # Exact: the additional step of the bound is not needed, but still correct.
+            # Negation is exact. The bound is one step wider than necessary, which is still correct.
             self.bound(e.args[0], negated(bound), not up, hazy)
             return True
         if e.op == ops.CAST:
@@ -192,7 +192,7 @@ class Isolator:
         return True
 
     def _discrete(self, m: Node, u: Node, up: bool) -> None:
-        """Derive a bound of an exact number that the condition rounds to a float."""
+        """Derive a bound of the exact number ``m`` from a bound of its float value."""
         u = beyond(u, up)
         x = constant_of(u)
         if x is not None:
@@ -210,9 +210,9 @@ class Isolator:
                     return
 
     def _isolated_number(self, n: Node, s: int, other: Node, t: int, u: Node, up: bool) -> None:
-        """Solve ``s * n + t * other <= u`` (>= unless ``up``) for ``n``; exact numbers and signs s, t."""
+        """Solve ``s * n + t * other <= u`` (``>=`` unless ``up``) for ``n``, with signs s and t and exact nodes."""
         above = up == (s > 0)
-        # The rounded image of the other number is at most one step from it; two steps if a cast rounds twice.
+        # The cast of the other number is at most one step from its exact value, or two steps if it rounds twice.
         rises = above == (s * t < 0)
         image = beyond(beyond(cast_to(other, FLOAT64), rises), rises)
         bound = arith(ops.ADD if s * t < 0 else ops.SUB, u if s > 0 else negated(u), image)
@@ -222,7 +222,7 @@ class Isolator:
             self._emit(beyond(bound, False), cast_to(n, FLOAT64), True)
 
     def _each(self, e: Node, u: Node, up: bool) -> None:
-        """Bound each argument of ``greatest(..) <= u`` or ``least(..) >= u``; a null argument is skipped."""
+        """Bound each argument of ``greatest(..) <= u`` or ``least(..) >= u``. These functions skip null arguments."""
         end = -math.inf if up else math.nan
         for a in e.args:
             if self.forms.sides(a) == BOTH_SIDES:
@@ -230,14 +230,15 @@ class Isolator:
             self.bound(self._there(a, end), u, up, False)
 
     def _there(self, a: Node, end: float) -> Node:
-        """Return a double that is ``end`` if the node is NULL."""
+        """Return the node as a double, with NULL replaced by ``end``."""
         image = cast_to(a, FLOAT64)
         return build.coalesce(image, number(end)) if self.forms.may_null(a) else image
 
     def _monotone(self, e: Node, u: Node) -> None:
-        """Bound the two-sided arguments of ``p + q <= u`` for a q that is not negative, and ``greatest - least <= u``.
+        """Bound two-sided expressions in ``p + q <= u`` and ``greatest(..) - least(..) <= u``.
 
-        Of the greatest and the least of several arguments, each pair is bounded, in both directions.
+        In a sum, p is bounded if q is never negative, and the reverse. For ``greatest - least``, the difference of each
+        pair of arguments is bounded in both directions.
         """
         p, q = e.args
         if e.op == ops.ADD:
@@ -255,7 +256,7 @@ class Isolator:
                     self.bound(self._there(a, -math.inf), more, True, False)
 
     def _power(self, e: Node, u: Node) -> None:
-        """Bound ``x`` in ``x ** n`` for a literal n, with a margin for the rounding of math libraries."""
+        """Bound ``x`` in ``x ** n`` for a literal n, with a margin for rounding errors of math libraries."""
         n, x = constant_of(e.args[1]), constant_of(u)
         if n is None or x is None or not 1 <= n <= 64 or n != int(n) or not math.isfinite(x):
             return
@@ -270,7 +271,7 @@ class Isolator:
             self.bound(e.args[0], number(-least), True, False)
 
     def _ratio(self, e: Node, bound: Node, up: bool) -> None:
-        """Bound ``x`` in ``x / y <= u`` and ``x * y <= u``, or >=, for rows with a positive ``y``."""
+        """Bound ``x`` in ``x / y <= u`` and ``x * y <= u`` (``>=`` unless ``up``), for rows with a positive ``y``."""
         if e.op not in (ops.DIV, ops.MUL) or constant_of(bound) is None:
             return
         x, y = e.args
@@ -287,7 +288,7 @@ class Isolator:
         self.bound(x, bounded, up, not up)
 
     def _months(self, e: Node, u: Node, up: bool) -> None:
-        """Bound the difference of month numbers: it differs from ``months_between`` by less than one."""
+        """Bound the difference of month numbers, which differs from ``months_between`` by less than one."""
         x = constant_of(u)
         if x is None or not math.isfinite(x):
             return

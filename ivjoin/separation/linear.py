@@ -1,12 +1,12 @@
-"""Linear forms of discrete expressions over exact rationals, and the boxes in which machine integers obey them.
+"""Linear forms of discrete expressions over exact rationals, and the boxes in which no machine integer overflows.
 
-The *value* of a node is its physical value, for a decimal divided by ``10**scale``. A form states
+The *value* of a node is its physical value. For a decimal, it is the integer divided by ``10**scale``. A form states
 
     value(node) = sum(coefficient * value(atom)) + c    for some c in [lo, hi]
 
-unless the node raises an error or is null. A machine operation without an error gives the mathematical result, so an
-inequality between forms *follows* from the condition. The converse holds in the boxes of :func:`guard_box`, where no
-node raises an error.
+unless the node raises an error or is null. A machine operation either raises an error or gives the mathematical result.
+An inequality between forms therefore *follows* from the condition. The converse holds in the boxes of
+:func:`guard_box`, because no node raises an error there.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Power = tuple[Fraction, Form, int]  # (c, a, n) is c * a**n
 
 
 class Forms:
-    """The forms and sides of the nodes of one condition, each computed once.
+    """The cached forms and sides of the nodes of one condition.
 
     ``present`` are expressions that are not NULL if the condition is TRUE.
     """
@@ -51,13 +51,13 @@ class Forms:
         return node not in self._present and (node.op != "literal" or node.params[0] is None)
 
     def sides(self, node: Node) -> int:
-        """Return the inputs that the node reads, as a sum of LEFT_SIDE and RIGHT_SIDE."""
+        """Return the sides that the node reads, as a sum of LEFT_SIDE and RIGHT_SIDE."""
         if node not in self._sides:
             self._learn(node)
         return self._sides[node]
 
     def form(self, node: Node) -> Form | None:
-        """Return the node's form; None if the node is not discrete or contains a null literal."""
+        """Return the form of a node, or None if the node is not discrete or contains a null literal."""
         if node not in self._sides:
             self._learn(node)
         return self._forms[node]
@@ -89,10 +89,10 @@ class Forms:
             return Form({}, constant, constant)
         one_sided = self._sides[n] != BOTH_SIDES
         if one_sided and n.op == ops.CAST and n.type.unit != n.args[0].type.unit:
-            # Times are compared in the finer unit.
+            # Times are compared in the finer unit, so a cast between units is an atom.
             return Form({n: 1}, 0, 0)
         opened = self._open(n)
-        # A rounded expression of one input becomes an atom: an atom is exact, a widened form is not.
+        # A rounded expression of one side becomes an atom, because an atom is exact and a widened form is not.
         if opened is None or (opened.lo != opened.hi and one_sided):
             return Form({n: 1}, 0, 0)
         return opened
@@ -111,9 +111,9 @@ class Forms:
         return form if form is None else in_months(form)
 
     def limits(self, roots: Iterable[Node], covered: frozenset[Node] | set[Node]) -> list[Limit]:
-        """Return limits of atoms under which no node from ``roots`` to the atoms raises an error.
+        """Return limits of atoms. Within the limits, no node between ``roots`` and the atoms raises an error.
 
-        Covered nodes are skipped: they are evaluated for their own sake, so their errors occur without a guard.
+        Covered nodes need no limits: each of them is evaluated for every row, so its error is noticed anyway.
         """
         out: list[Limit] = []
         stack = list(roots)
@@ -138,7 +138,10 @@ class Forms:
 
 
 class Opened(Forms):
-    """The forms down to some expressions, also through a cast to a finer unit, which overflows past its type's ends."""
+    """Forms that are opened down to the expressions in ``stops``.
+
+    They also open casts to a finer unit, which overflow for values outside the range of that unit.
+    """
 
     def __init__(self, stops: Collection[Node]) -> None:
         super().__init__()
@@ -153,7 +156,7 @@ class Opened(Forms):
 
 
 def in_months(form: Form) -> Form:
-    """Return ``12 * year(x) + month(x)`` as a month number, which rises with x, unlike the month."""
+    """Replace ``12 * year(x) + month(x)`` by the month number of x. It rises with x, and the month does not."""
     fields = [(n, c) for n, c in form.terms.items() if n.op == ops.EXTRACT and n.params[0] in ("year", "month")]
     if len(fields) < 2:
         return form
@@ -170,7 +173,7 @@ def in_months(form: Form) -> Form:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """The limit ``lo <= sum(terms) + constant <= hi``, under which a node raises no error."""
+    """The limit ``lo <= sum(terms) + constant <= hi``. Within it, a node raises no error."""
 
     terms: Mapping[Node, Number]
     constant: Number
@@ -187,7 +190,7 @@ def span(t: Type) -> tuple[Number, Number]:
 
 
 def reach(atom: Node) -> tuple[Number, Number]:
-    """Return the least and greatest value of an atom, from its operator if that is narrower than its type."""
+    """Return the least and greatest value of an atom. The range of its operator may be narrower than its type."""
     lo, hi = span(atom.type)
     if atom.op == ops.EXTRACT:
         return _field_reach(atom)
@@ -223,10 +226,10 @@ def _field_reach(atom: Node) -> tuple[Number, Number]:
 
 
 def guard_box(limits: Iterable[Limit]) -> Box | None:
-    """Return a box of atom values in which every limit is true; None if it would exclude usual values.
+    """Return a box of atom values in which every limit is true. None if it would exclude usual values.
 
-    Only the ends that a limit can reach are cut. Atoms that share one limit get equal parts of its range, after atoms
-    that need less than their part.
+    The box is narrower than the range of an atom only if the atom can exceed a limit. If several atoms share a limit,
+    its range is divided equally between them. An atom that needs less leaves the rest to the others.
     """
     box: Box = {}
     for limit in limits:
@@ -254,8 +257,8 @@ def _shares(margin: Number, parts: list[tuple[Node, Number, Number]]) -> list[tu
     return []
 
 
-# Values beyond these are rare in practice (for times: beyond the year 2040), so rows outside a guard, which take the
-# slow path, are rare. If a guard had to be narrower, a relaxed band with the conjunct in the residual is faster.
+# Values beyond these are rare (for times: after the year 2040). Rows outside a guard take the slow path, so a narrower
+# guard is not used. A relaxed band with the conjunct in the residual is faster than such a guard.
 _ROOMY_INT = {8: 1 << 8, 16: 1 << 16, 32: 1 << 26, 64: 1 << 48}
 _ROOMY_TICKS = {"s": 1 << 36, "ms": 1 << 44, "us": 1 << 54, "ns": 1 << 61}
 

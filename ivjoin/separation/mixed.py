@@ -1,7 +1,7 @@
-"""Linear inequalities that follow from ones with two-sided atoms: abs, greatest, least, squares.
+"""Derive linear inequalities from inequalities with two-sided atoms: abs, greatest, least and products.
 
-Each step replaces an atom with a positive factor by a lower bound, and one with a negative factor by an upper bound, so
-the result follows from the input.
+Each step replaces an atom by a bound, and its result follows from its input. An atom with a positive factor is replaced
+by a lower bound, and an atom with a negative factor by an upper bound.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MOST = 16
 
 @dataclass(frozen=True, slots=True)
 class Inequality:
-    """``form <= 0``, unless an atom in ``nullable`` is null."""
+    """The inequality ``form <= 0``, which holds unless an atom in ``nullable`` is NULL."""
 
     form: Form
     nullable: frozenset[Node] = frozenset()
@@ -30,17 +30,17 @@ class Inequality:
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """A replacement for an atom, unless one of ``nullable`` is null; a constant has no terms."""
+    """A bound that may replace an atom unless an atom in ``nullable`` is NULL. A constant bound has no terms."""
 
     form: Form
     nullable: frozenset[Node] = frozenset()
 
 
 def consequences(forms: Forms, q: Inequality, depth: int = 3) -> list[Inequality]:
-    """Return inequalities without two-sided atoms that follow from ``q``; empty if unknown."""
+    """Return inequalities without two-sided atoms that follow from ``q``; empty if none are found."""
     mixed = [n for n in q.form.terms if forms.sides(n) == BOTH_SIDES]
     if not mixed:
-        # If such an atom cancels out, the result does not show that it was null.
+        # If a nullable atom cancels out, the result would also hold for rows where it is NULL.
         return [q] if q.nullable <= q.form.terms.keys() else []
     if depth == 0 or len(mixed) > 4:
         return []
@@ -50,7 +50,7 @@ def consequences(forms: Forms, q: Inequality, depth: int = 3) -> list[Inequality
     out: list[Inequality] = []
     for z in mixed:
         others = [m for m in mixed if m is not z]
-        # A constant for the other atoms gives the simplest sums: |x| + |y| <= c becomes |x| <= c and |y| <= c.
+        # Constant bounds of the other atoms give the simplest sums: |x| + |y| <= c becomes |x| <= c and |y| <= c.
         rest = [[c for c in options[m] if not c.form.terms] or options[m] for m in others]
         for picks in product(*rest):
             base = q.form
@@ -95,14 +95,14 @@ def _constant(lo: Number, hi: Number) -> _Choice:
 
 
 def _choices(forms: Forms, z: Node, below: bool) -> list[_Choice]:
-    """Return forms never above ``z`` (if ``below``, else never below it) if ``z`` is not null."""
+    """Return lower bounds of ``z`` if ``below``, else upper bounds. They hold if ``z`` is not NULL."""
     if z.op == ops.ABS and below:
         m = forms.form(z.args[0])
         return [] if m is None else [_Choice(m), _Choice(m.scaled(-1)), _constant(0, 0)]
     if (z.op == ops.GREATEST and below) or (z.op == ops.LEAST and not below):
         out = []
-        # A null argument is skipped, so the inequalities of the others do not limit it. If an argument may raise an
-        # error, rows that are dropped for another one would hide it.
+        # These functions skip a null argument, so a bound of the result does not bound it. An argument that may raise
+        # an error is not used: a bound of another argument could drop the row and hide the error.
         there = all(a.op in ("column", "literal") for a in z.args)
         for a in z.args:
             f = forms.form(a)
@@ -120,7 +120,7 @@ def _choices(forms: Forms, z: Node, below: bool) -> list[_Choice]:
 
 
 def proportion(forms: Forms, z: Node) -> tuple[Form, Number] | None:
-    """Return (a, k) with ``z = k * a**2`` for a product of two proportional forms; None for other products."""
+    """Return (a, k) such that the product ``z`` is ``k * a**2``. None if its factors are not proportional."""
     a, b = (forms.form(x) for x in z.args)
     if a is None or b is None or not a.terms or a.lo != a.hi or b.lo != b.hi or a.terms.keys() != b.terms.keys():
         return None
@@ -134,7 +134,7 @@ def proportion(forms: Forms, z: Node) -> tuple[Form, Number] | None:
 
 
 def _with_square(forms: Forms, q: Inequality, z: Node, depth: int) -> list[Inequality]:
-    """Return the inequalities for ``a`` that follow from ``c * a**2 + rest <= 0``."""
+    """Return the inequalities for ``a`` that follow from ``q``, which is ``c * a**2 + rest <= 0``."""
     square = proportion(forms, z) if z.op == ops.MUL else None
     if square is None:
         return []
@@ -163,7 +163,7 @@ def _with_power(forms: Forms, q: Inequality, power: Power, rest: Form, depth: in
     if rest.terms:
         if n != 2:
             return []
-        # a**2 >= 2 |a| - 1, the tangents at 1 and -1.
+        # a**2 >= 2 |a| - 1: the tangents of the square at 1 and -1.
         parts = [rest.plus(e, 2 * c).plus(Form({}, -c, -c)) for e in ends]
     else:
         whole = all(x.type.kind == "int" and k == int(k) for x, k in a.terms.items()) and a.lo == int(a.lo)

@@ -1,4 +1,4 @@
-"""Find one-sided nodes for linear sums among the nodes of the condition, or build them."""
+"""Find or build the one-sided node that computes a linear sum."""
 
 from __future__ import annotations
 
@@ -25,15 +25,16 @@ def cast_to(node: Node, t: Type) -> Node:
 
 
 class SidePool:
-    """The one-sided discrete nodes of a condition by the linear sum they compute.
+    """The one-sided discrete nodes of a condition, by the linear sum that they compute.
 
-    A node of the condition is preferred to a new one: bounds of a declared order are then bounds of the band term.
+    A node of the condition is preferred to a new one. The bounds of a declared order are then also bounds of the band
+    term.
     """
 
     def __init__(self, forms: Forms) -> None:
         self._forms = forms
-        # For each sum the first nodes, with their place in the condition and the added constant: for each type one with
-        # and one without a constant. Each conjunct searches for a pair, so the lists are short.
+        # For each sum, type and presence of a constant: the first such node, its position in the condition, and its
+        # constant. Each conjunct searches these lists, so only the first node is stored.
         self._by_sum: dict[frozenset[tuple[Node, Number]], dict[tuple[Type, bool], tuple[int, Node, Number]]] = {}
         #: Every discrete node of the condition.
         self.known: set[Node] = set()
@@ -54,11 +55,11 @@ class SidePool:
         return node in self.known
 
     def pair(self, left: Terms, right: Terms) -> tuple[Node, Number, Node, Number] | None:
-        """Return nodes of one type whose values are the sums ``left`` and ``right``, each with its constant."""
+        """Return nodes of one type that compute ``left`` and ``right``, each followed by its added constant."""
         found = self._found_pair(left, right)
         if found is not None and found[1] == found[3] == 0:
             return found
-        # A node with an added constant cannot be shared with other conjuncts; a widened one can.
+        # Other conjuncts cannot share a node with an added constant. They can share a new node of a wider type.
         made = [self._made(terms) for terms in (left, right)]
         if made[0] is not None and made[1] is not None:
             a, b = _meet(made[0], made[1])
@@ -100,7 +101,7 @@ class SidePool:
 
 
 def _meet(a: Node, b: Node) -> tuple[Node | None, Node | None]:
-    """Return both nodes widened to one type that has an ordinal."""
+    """Cast both nodes to one wider type that has an ordinal. (None, None) if it does not exist."""
     s, t = a.type, b.type
     if s == t:
         return (a, b) if has_ordinal(s) else (None, None)
@@ -131,7 +132,7 @@ def _whole(terms: Terms) -> bool:
 
 
 def _chain(parts: list[tuple[Node, int]], t: Type) -> Node:
-    """Return ``parts`` summed in type ``t``, positive ones first so that a leading minus is rare."""
+    """Return the sum of ``parts`` in type ``t``. Positive parts come first, so that a leading minus is rare."""
     parts = sorted(parts, key=lambda p: p[1] < 0)
     out: Node | None = None
     for node, c in parts:
@@ -163,7 +164,7 @@ def _decimal_sum(terms: Terms) -> Node | None:
     t = decimal(precision, scale)
     parts: list[tuple[Node, int]] = []
     for n, c in terms.items():
-        # A product would double the scale, so a small factor is written out as repeated addition.
+        # A product would double the scale, so repeated addition replaces a small factor.
         if size(c) > 4:
             return None
         parts += [(cast_to(n, t), 1 if c > 0 else -1)] * abs(int(c))
@@ -171,7 +172,7 @@ def _decimal_sum(terms: Terms) -> Node | None:
 
 
 def _time_sum(terms: Terms) -> Node | None:
-    """Return a timestamp plus durations (and counts of ticks), or a difference of timestamps."""
+    """Return a node for a timestamp plus durations (or numbers of ticks), or for a difference of timestamps."""
     units = {n.type.unit for n in terms if n.type.kind != "int"}
     if len(units) > 1 or not _whole(terms):
         return None

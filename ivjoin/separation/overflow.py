@@ -1,12 +1,12 @@
 """Find pairs for which a residual conjunct overflows although its own bands exclude them.
 
-A band does not describe pairs for which the evaluation raises an error. Over unsigned integers, ``l.a - r.a <= 2``
-overflows for all pairs with ``l.a < r.a``. Over int64, ``l.a = r.a OR l.a - r.a > 5`` overflows for some pairs far
-below its band. Such pairs are on half-lines beyond the band, and the join searches them too.
+A band does not include pairs for which the condition raises an error. For example, over unsigned integers,
+``l.a - r.a <= 2`` overflows for all pairs with ``l.a < r.a``. Over int64, ``l.a = r.a OR l.a - r.a > 5`` overflows for
+some pairs far below its band. Such pairs are on half-lines beyond the band, and the join searches the half-lines too.
 
-Where no such half-line exists, a guard is used if it allows the usual values. A one-sided expression that is always
-computed is a guard itself. Products are not handled: ``(l.a - r.a) * (l.a - r.a) < 9`` is decided by its root, and the
-square of a far pair is not computed.
+If such a half-line does not exist, a guard is used, provided that it allows the usual values. A one-sided expression
+that is always computed needs no guard. Products are not handled: ``(l.a - r.a) * (l.a - r.a) < 9`` is decided by its
+root, and the square of a far pair is not computed.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _WIDE = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class Overflow:
-    """Pairs that may overflow: within ``term``, a half-line, and ``rest``, the bands of the other conjuncts."""
+    """Pairs that may overflow. They satisfy the half-line ``term`` and ``rest``, the bands of the other conjuncts."""
 
     term: BandTerm
     rest: tuple[BandTerm, ...]
 
 
 def constant_errs(forms: Forms, c: Node) -> bool:
-    """Return whether a constant part of ``c`` raises an error, so that ``c`` is never TRUE."""
+    """Return whether a constant part of ``c`` raises an error. If so, ``c`` is never TRUE."""
     from ivjoin.conditions.evaluate import constant
 
     return any(constant(n)[0] for n in walk(c) if n.op != "literal" and forms.sides(n) == 0)
@@ -49,9 +49,10 @@ def constant_errs(forms: Forms, c: Node) -> bool:
 def overflows(
     forms: Forms, pool: SidePool, c: Node, bands: Collection[BandTerm], kept: Collection[Node]
 ) -> tuple[list[BandTerm], Box]:
-    """Return half-lines over the nodes of ``bands`` on which ``c`` may overflow, and a box without other overflows.
+    """Return the half-lines on which ``c`` may overflow, and a box in which it does not overflow elsewhere.
 
-    ``kept`` are nodes that are evaluated for each row, so that their own errors occur.
+    The half-lines are over the nodes of ``bands``. The nodes in ``kept`` are evaluated for each row, so they need no
+    half-line.
     """
     pairs = {(_bare(t.left), _bare(t.right)): (t.left, t.right) for t in bands}
     lines: dict[tuple[Node, Node, bool], BandTerm] = {}
@@ -80,7 +81,7 @@ def overflows(
 
 
 def _roomy_box(forms: Forms, limit: Limit, beyond: Form) -> Box | None:
-    """Return a box of columns without overflows; None if it would exclude their usual values."""
+    """Return a box of columns without overflows. None if it would exclude usual values."""
     if all(atom.op == "column" for atom in limit.terms):
         return guard_box([limit])
     if limit.hi < _WIDE:  # seconds since 1970 in 32 bits would be outside
@@ -92,7 +93,10 @@ def _roomy_box(forms: Forms, limit: Limit, beyond: Form) -> Box | None:
 
 
 def _bare(n: Node) -> Node:
-    """Return the node of a band without its replacement for rows that match anyway; their pairs are evaluated."""
+    """Return the node of a band without the end of the type that :func:`branches.hull` substitutes in some rows.
+
+    The condition is evaluated for the pairs of those rows in any case.
+    """
     if n.op == ops.COALESCE and len(n.args) == 2 and n.args[1].op == "literal":
         return n.args[0]
     if n.op == ops.CASE and len(n.args) == 3 and n.args[1].op == "literal" and n.args[1].params[0] in n.type.limits:
@@ -101,7 +105,7 @@ def _bare(n: Node) -> Node:
 
 
 def _always_computed(c: Node) -> set[Node]:
-    """Return the nodes without which ``c`` has no value."""
+    """Return the nodes that every evaluation of ``c`` computes."""
     found: set[Node] = set()
     stack = [c]
     while stack:
@@ -117,7 +121,7 @@ def _is_wider(t: BandTerm, old: BandTerm) -> bool:
 
 
 def _limits(forms: Forms, n: Node) -> Iterator[tuple[Limit, Form]]:
-    """Return the limit under which ``n`` does not overflow, and a form that is not negative if it does."""
+    """Return (limit, form) pairs. Within the limit, ``n`` does not overflow. If it does, one form is not negative."""
     lo, hi = span(n.type)
     step = Fraction(1) / scale_of(n.type)
     form = forms.form(n.args[0] if n.op == ops.ABS else n) if n.args else None
@@ -138,7 +142,10 @@ def _constant(x: Number) -> Form:
 
 
 def _lines(forms: Forms, pool: SidePool, c: Node, beyond: Form) -> list[BandTerm] | None:
-    """Return half-lines with all pairs for which the form is not negative; None for more than one node a side."""
+    """Return half-lines that contain all pairs for which the form is not negative.
+
+    None if they need more than one node of a side.
+    """
     out = []
     for form in _alternatives(forms, beyond):
         if form is None:
@@ -154,7 +161,7 @@ def _lines(forms: Forms, pool: SidePool, c: Node, beyond: Form) -> list[BandTerm
 
 
 def _alternatives(forms: Forms, form: Form, most: int = 8) -> Iterator[Form | None]:
-    """Return forms without two-sided nodes, one of them equal to the form; None for an unknown one."""
+    """Return forms without two-sided nodes. One of them always equals ``form``. None stands for an unknown form."""
     mixed = next((n for n in form.terms if forms.sides(n) == BOTH_SIDES), None)
     if mixed is None:
         yield form
@@ -174,7 +181,7 @@ def _alternatives(forms: Forms, form: Form, most: int = 8) -> Iterator[Form | No
 
 
 def _values(n: Node) -> tuple[Node, ...]:
-    """Return nodes, one of them equal to ``n``, or for ``abs`` to its negation."""
+    """Return nodes. One of them always equals ``n``, or for ``abs`` perhaps its negation."""
     if n.op in (ops.GREATEST, ops.LEAST, ops.COALESCE, ops.ABS):
         return n.args
     return (*n.args[1::2], n.args[-1]) if n.op == ops.CASE else ()

@@ -1,4 +1,4 @@
-"""The parts of a condition: keys, band terms and guards, and how parts of several conjuncts are combined."""
+"""Combine the parts of several conjuncts: keys, band terms, filters and guards."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from ivjoin.separation.linear import Box, Number, scale_of
 
 __all__ = ["FAR", "Found", "cut", "fitted", "guard_of", "merged"]
 
-FAR = 2**63 - 2  # kernels use offsets below this, so that the next offset also fits
+FAR = 2**63 - 2  # kernels use smaller offsets, so that the next offset also fits 64 bits
 
 
 @dataclass(slots=True)
 class Found:
     """The parts of one conjunct, or of one branch of an OR."""
 
-    #: Whether the keys and bands imply the conjunct if the guards are true.
+    #: Whether the keys and bands imply the conjunct while the guards are true.
     exact: bool = False
     keys: list[JoinKey] = field(default_factory=list)
     bands: list[BandTerm] = field(default_factory=list)
     filters: list[Node] = field(default_factory=list)
-    #: The values for which the new nodes of the bands raise no error.
+    #: Values for which the new nodes of the bands raise no error.
     box: Box = field(default_factory=dict)
-    #: The values for which the conjunct raises no error either, which matters only if the bands replace it.
+    #: Values for which the conjunct raises no error. They matter only if the bands replace the conjunct.
     exact_box: Box = field(default_factory=dict)
 
     def take(self, other: Found) -> None:
@@ -39,9 +39,10 @@ class Found:
 
 
 def fitted(found: Found) -> Found:
-    """Return the parts with band ends that fit 64 bits. If another end is dropped, pairs are decided one by one.
+    """Drop band ends that do not fit 64 bits.
 
-    Call this before bands of several conjuncts are merged.
+    If an end is dropped and there are no keys, the parts are not exact, so the residual decides each pair. Call this
+    before bands of several conjuncts are merged.
     """
     ends = [(_near(t.lo), _near(t.hi)) for t in found.bands]
     if all(t.lo == lo and t.hi == hi for t, (lo, hi) in zip(found.bands, ends, strict=True)):
@@ -59,7 +60,7 @@ def _near(offset: int | None) -> int | None:
 
 
 def cut(box: Box, other: Box) -> None:
-    """Make ``box`` the intersection of both; a node in one alone is unbounded in the other."""
+    """Change ``box`` to the intersection of both boxes. A box does not bound a node that it does not contain."""
     for n, (lo, hi) in other.items():
         old = box.get(n, (lo, hi))
         box[n] = (max(lo, old[0]), min(hi, old[1]))
@@ -71,7 +72,7 @@ def guard_of(n: Node, lo: Number, hi: Number) -> Guard:
 
 
 def merged(bands: Iterable[BandTerm]) -> list[BandTerm]:
-    """Return one term for each pair of nodes: the intersection, exact if all terms are."""
+    """Return one term for each pair of nodes: the intersection of its terms. It is exact if all of them are."""
     out: dict[tuple[Node, Node], BandTerm] = {}
     for t in bands:
         old = out.get((t.left, t.right))

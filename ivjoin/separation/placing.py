@@ -1,4 +1,4 @@
-"""Turn a linear inequality into a band term with one node for each side, or a one-sided filter."""
+"""Turn a linear inequality into a band term with one node for each side, or into a one-sided filter."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ __all__ = ["place"]
 
 
 def place(forms: Forms, pool: SidePool, found: Found, q: Inequality, source: Node) -> bool:
-    """Add a band for ``q``, or a filter if ``q`` reads one side, to ``found``. Return whether they are equivalent."""
+    """Add a band for ``q`` to ``found``, or a filter if ``q`` reads one side.
+
+    Return whether the added part is equivalent to ``q``.
+    """
     terms = q.form.terms
     if not terms:
         return False
@@ -30,7 +33,7 @@ def place(forms: Forms, pool: SidePool, found: Found, q: Inequality, source: Nod
     if not left or not right:
         return _filter(found, q)
     left_minus, right_minus = ({n: -k for n, k in side.items()} for side in (left, right))
-    # Either sign is possible. Prefer one whose nodes occur in the condition, else the sign of all conjuncts.
+    # Either sign is possible. Prefer the sign whose nodes occur in the condition, else the same sign for all conjuncts.
     flip = (pool.rank(left_minus, right_minus), _leading(left_minus)) > (pool.rank(left, right), _leading(left))
     if flip:
         left, right = left_minus, right_minus
@@ -50,7 +53,7 @@ def place(forms: Forms, pool: SidePool, found: Found, q: Inequality, source: Nod
         bound = (ca - cb - f * q.form.lo) * scale_of(a.type)
         hi = floor(bound)
     if q.nullable:
-        # A null becomes the end of the type at which the band is always true.
+        # Replace a NULL by the end of the type for which the band is always true.
         low, high = a.type.limits
         ends = (high, low) if flip else (low, high)
         sides = {forms.sides(n) for n in q.nullable}
@@ -66,21 +69,21 @@ def place(forms: Forms, pool: SidePool, found: Found, q: Inequality, source: Nod
 def _as_doubles(
     found: Found, q: Inequality, left: dict[Node, int], right: dict[Node, int], f: Fraction, source: Node
 ) -> bool:
-    """Add a band over doubles for numbers without ordinals, such as long decimals. Always return False."""
+    """Add a band over doubles for numbers without ordinals, such as long decimals. It is never equivalent."""
     (a, m), *more_left = left.items()
     (b, n), *more_right = right.items()
     if more_left or more_right or m != 1 or n != 1 or q.nullable:
         return False
     if not {a.type.kind, b.type.kind} <= {"int", "decimal"}:
         return False
-    # left - right <= k, or >= k. Each image is at most one step from the exact value, the sum at most another.
+    # left - right <= k, or >= k. Each double is at most one step from the exact value, and the sum adds at most one.
     up = f > 0
     k = Fraction(-f * q.form.lo)
     if abs(k) > 1 << 1000:
         return False
     moved = cast_to(b, FLOAT64)
     if abs(k) <= 1 and (k <= 0) == up:
-        # A small distance: the rounding of a shift would be as large as the shift.
+        # For a small distance, the rounding error of a shift would be as large as the shift.
         k = Fraction(0)
     if k or a.type != b.type:
         moved = shifted_image(moved, k, up)
@@ -90,7 +93,7 @@ def _as_doubles(
 
 
 def _leading(terms: dict[Node, int]) -> bool:
-    """Return whether the first atom, in an order that does not depend on the conjunct, has a positive factor."""
+    """Return whether the first atom has a positive factor. The order of atoms does not depend on the conjunct."""
     if len(terms) == 1:
         return next(iter(terms.values())) > 0
     first = min(terms, key=lambda n: ([c.params for c in columns_of(n)], n.op, repr(n.params)))

@@ -1,7 +1,7 @@
-"""Decompose polynomial inequalities over discrete values: by side, and into powers of a linear form.
+"""Decompose polynomials over discrete values by side, or into powers of a linear form.
 
-This is for products of both sides that ``mixed`` cannot handle, such as ``l.a*l.a - 2*l.a*r.a + r.a*r.a < 400``.
-Machine operations without errors give the polynomial's values, so every consequence of it follows from the condition.
+This handles products of both sides that ``mixed`` cannot, such as ``l.a*l.a - 2*l.a*r.a + r.a*r.a < 400``. A machine
+operation without an error gives the mathematical result, so consequences of the polynomial follow from the condition.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class _TooLongError(Exception):
 
 
 class _Expanded:
-    """A form as a polynomial, with products multiplied out; its factors are places in ``atoms``."""
+    """A form as a polynomial, with products multiplied out. Its factors are indexes of ``atoms``."""
 
     def __init__(self, forms: Forms, form: Form) -> None:
         self._forms = forms
@@ -54,7 +54,7 @@ class _Expanded:
         return {(self.atoms.index(n),): Fraction(1)}
 
     def linear(self, p: Polynomial) -> Form:
-        """Return a polynomial of at most one factor a term as a form."""
+        """Return a linear polynomial as a form."""
         constant = plain(p.get((), Fraction(0)))
         return Form({self.atoms[m[0]]: plain(c) for m, c in p.items() if m}, constant, constant, True)
 
@@ -70,7 +70,7 @@ def _expanded(forms: Forms, form: Form) -> _Expanded | None:
 
 
 def split_by_side(forms: Forms, form: Form) -> Form | None:
-    """Return the form over products that read one side each, if its expansion has only such products."""
+    """Return the expanded form if each of its products reads only one side, else None."""
     found = _expanded(forms, form)
     if found is None:
         return None
@@ -92,9 +92,10 @@ def split_by_side(forms: Forms, form: Form) -> Form | None:
 
 
 def powers(forms: Forms, form: Form) -> tuple[Power, Form] | None:
-    """Return ``form = c * a**n + rest`` with ``a`` and ``rest`` linear, n >= 2; None if they do not exist.
+    """Return ``form`` as ``c * a**n + rest`` with linear ``a`` and ``rest``, and n >= 2. None if that is impossible.
 
-    Of ``(x + s * y + k)**n``, the coefficients of ``x**n``, ``x**(n - 1) * y`` and ``x**(n - 1)`` give s and k.
+    In the expansion of ``c * (x + s * y + k)**n``, the coefficients of ``x**n``, ``x**(n - 1) * y`` and ``x**(n - 1)``
+    give s and k.
     """
     found = _expanded(forms, form)
     if found is None or not found.terms:
@@ -113,7 +114,7 @@ def powers(forms: Forms, form: Form) -> tuple[Power, Form] | None:
         if y != x and (k := p.get(tuple(sorted((*near, y))), 0) / c / n):
             base[y,] = k
     shift = p.get(near, 0) / c / n
-    # With the shift, only a constant may remain: exact bounds. Without it, a linear rest may remain.
+    # With the shift, only a constant may remain, so the bounds are exact. Without it, a linear rest may remain.
     for k, most in ((shift, 0), (0, 1)):
         root = plus(base, {(): k})
         power = root

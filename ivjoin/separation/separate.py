@@ -5,11 +5,11 @@
 1. If the condition is TRUE, every key, band term and filter is true, unless its nodes raise an error. (A rewrite may
    only widen. A null in a band term or a plain key means that the condition is not TRUE.)
 2. Suppose that no node of a key, band term or filter raises an error for the two rows, and that the guards are true for
-   both. If all keys, band terms, filters and residual conjuncts are true, the condition is TRUE, and no conjunct
+   both rows. If all keys, band terms, filters and residual conjuncts are true, the condition is TRUE, and no conjunct
    outside the residual raises an error.
 
-For a row outside a guard, or with an error in a node, guarantee 1 is still true, and the original condition decides its
-pairs. ``overflows`` describes further pairs to test, because a conjunct's own bands could hide its error.
+For a row outside a guard, or with an error in a node, guarantee 1 still holds, and the original condition decides its
+pairs. ``overflows`` describes further pairs to test, because the bands of a conjunct could hide its error.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ Inferring = Callable[[Node], Iterable[Node]]
 
 @dataclass(frozen=True, slots=True)
 class Separation:
-    """A condition in parts.
+    """The parts of a condition.
 
-    The filters read one input, ``residual`` decides candidate pairs in source order, ``constant`` reads no column.
-    ``checks`` decide parts of the residual, and its conjuncts ``decided`` completely. ``numbers`` are float nodes that
-    are not NaN if the condition is TRUE.
+    Each filter reads one input. The conjuncts of ``residual`` decide candidate pairs, in source order. The conjuncts of
+    ``constant`` read no column. ``checks`` decide parts of the residual, and all of its conjuncts in ``decided``.
+    ``numbers`` are float nodes that are not NaN if the condition is TRUE.
     """
 
     keys: tuple[JoinKey, ...] = ()
@@ -67,11 +67,11 @@ def separate(
     condition: Node | None, present: frozenset[Node] = frozenset(), numbers: frozenset[Node] = frozenset(),
     implied: tuple[Node, ...] = (), infer: Inferring | None = None,
 ) -> Separation:
-    """Split a condition (None is TRUE) into one-sided filters, keys, bands over pairs of nodes, and the rest.
+    """Split a condition (None is TRUE) into keys, band terms, one-sided filters and a residual.
 
-    ``present`` expressions are not NULL, and ``numbers`` floats not NaN, if the condition is TRUE. ``implied``
-    conditions are true for every wanted pair: they give band terms, and decide no pair. ``infer`` returns comparisons
-    that follow from a comparison without a band of its own.
+    - If the condition is TRUE, the ``present`` expressions are not NULL and the ``numbers`` are not NaN.
+    - ``implied`` conditions are true for every pair that the caller needs. They give band terms, but decide no pair.
+    - ``infer`` returns comparisons that follow from a comparison without a band.
     """
     if condition is None and not implied:
         return Separation()
@@ -140,7 +140,7 @@ class _Separator:
     def _beyond(
         self, relaxed: list[tuple[Node, list[BandTerm]]], total: Found, filters: list[Node]
     ) -> list[Overflow]:
-        """Return where conjuncts of the residual overflow beyond their own bands. Add guards to ``total``."""
+        """Return the pairs for which residual conjuncts overflow outside their own bands. Add guards to ``total``."""
         nodes = [n for t in total.bands for n in (t.left, t.right)] + [n for k in total.keys for n in (k.left, k.right)]
         kept = set(walk(*nodes, *filters))
         out = []
@@ -186,7 +186,7 @@ class _Separator:
                 return Found()
             if self.forms.may_null(a) and self.forms.may_null(b):
                 return Found(exact=True, keys=[JoinKey(a, b, True)])
-            op = ops.EQ  # a null equals no value here
+            op = ops.EQ  # a null never equals a value here
         keyed = written and op == ops.EQ
         found = Found()
         if a.type.is_discrete:
@@ -205,12 +205,12 @@ class _Separator:
         return found
 
     def _infer(self, c: Node, found: Found) -> None:
-        """Add the bands that intervals give for the parts of a comparison."""
+        """Add the bands of comparisons that follow from the intervals inside a comparison."""
         if self._inferring is None:
             return
         inferring, known = self._inferring, self.known
         follows = list(inferring(c))
-        self._inferring, self.known = None, self._known(follows, known)  # inferred comparisons are complete
+        self._inferring, self.known = None, self._known(follows, known)  # inferred comparisons infer nothing more
         for x in follows:
             part = self.comparison(x)
             found.bands += [replace(t, exact=False, source=c) for t in part.bands]
@@ -219,7 +219,7 @@ class _Separator:
         self._inferring, self.known = inferring, known
 
     def meant(self, c: Node) -> Found:
-        """Return the bands of a comparison, exact if they are equivalent to it."""
+        """Return the bands of a comparison. They are exact if they are equivalent to it."""
         if constant_errs(self.forms, c) or c.op == ops.EQ_NULL_SAFE:
             return Found()
         op, (a, b) = c.op, c.args
@@ -237,7 +237,7 @@ class _Separator:
         if not exact:
             if a.type.kind != "decimal":
                 return Found()
-            # Rounding to the nearest double preserves the order, but merges neighbours.
+            # Rounding to the nearest double preserves the order, but neighbours may become equal.
             a, b = cast_to(a, FLOAT64), cast_to(b, FLOAT64)
         lo, hi = ops.difference(op, int(exact))
         return Found(exact=exact, bands=[BandTerm(a, b, lo, hi, exact, c)])
@@ -256,7 +256,7 @@ class _Separator:
             for follows in consequences(self.forms, q):
                 place(self.forms, self.pool, found, follows, c)
         if isolator.bands:
-            # A row with a NaN never matches here. It is dropped at once, because no bound would evict it.
+            # A row with a NaN never matches here. A filter drops it, because no bound would evict it.
             for n in columns_of(c):
                 if n in self.known:
                     found.filters.append(build.not_(build.is_nan(n)))
@@ -281,7 +281,7 @@ class _Separator:
         return found
 
     def _by_branch(self, op: str, a: Node, b: Node) -> Found:
-        """Return the parts of a comparison with a CASE or a COALESCE, which is a choice of comparisons."""
+        """Return the parts of a comparison with a CASE or a COALESCE, which chooses one of several comparisons."""
         if op == ops.EQ_NULL_SAFE:
             return Found()
         choice, other, op = (a, b, op) if a.op in _CHOICES else (b, a, FLIPPED[op])
@@ -289,7 +289,7 @@ class _Separator:
         return Found() if tests is None else self.disjunction(make(op, (choice, other), (), BOOL), tests)
 
     def disjunction(self, c: Node, alternatives: list[Node]) -> Found:
-        """Return the parts that are true for every alternative: the hull of their bands, and common keys."""
+        """Return the parts that all alternatives imply: the hull of their bands, and their common keys."""
         out = Found()
         branches: list[Branch] = []
         keys: list[JoinKey] | None = None
