@@ -1,6 +1,6 @@
-"""Conditions as Spark SQL text, Python operators or SymPy relations: how they are read, written and evaluated.
+"""Read, write and evaluate conditions: Spark SQL text, Python expressions or SymPy relations.
 
-:func:`condition` and :func:`scalar` take any of these. sympy and sqlglot are imported on first use.
+:func:`condition` and :func:`scalar` accept any of these. sympy and sqlglot are imported on first use.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ nodes.to_text = to_text
 
 
 def condition(obj: Any, scope: Scope, timezone: str = "UTC") -> Node | None:
-    """Return the bool node of a condition in any of its forms; None only for None.
+    """Return the bool node of a condition in any form, or None for None.
 
-    ``timezone`` is the zone of local times and calendar days. ConditionError if it cannot be parsed, or its types do
-    not fit.
+    ``timezone`` is the zone of local times and calendar days. A condition that cannot be parsed, or whose types do not
+    fit, raises a ConditionError.
     """
     if obj is None:
         return None
@@ -37,7 +37,7 @@ def condition(obj: Any, scope: Scope, timezone: str = "UTC") -> Node | None:
 
 
 def scalar(obj: Any, scope: Scope, timezone: str = "UTC") -> Node:
-    """Return the node of an expression of any type, such as an order; see :func:`condition`."""
+    """Return the node of an expression of any type, such as an order. See :func:`condition`."""
     if isinstance(obj, str):
         from ivjoin.conditions.read.sqltext import parse_scalar
 

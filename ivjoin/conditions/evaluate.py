@@ -1,7 +1,7 @@
-"""Exact, vectorised evaluation of expressions on Arrow arrays, with Spark's ANSI semantics.
+"""Evaluate expressions exactly on Arrow arrays, with Spark's ANSI semantics.
 
-A list of expressions is compiled once to a program of distinct nodes, each with a kernel for its argument types and
-constants. No row raises an exception: rows that overflow, divide by zero or fail a cast are marked.
+A list of expressions is compiled once to a program. It contains each distinct node once, with a kernel for its argument
+types and constants. Rows that overflow, divide by zero or fail a cast are marked, and do not raise exceptions.
 """
 
 from __future__ import annotations
@@ -34,25 +34,28 @@ Program = Callable[[Column, int], list["Vector"]]
 class Vector:
     """The values of one expression for n rows.
 
-    ``values`` are physical (``ivjoin.expr.types``), arbitrary where not valid. Decimals are int64 up to 18 digits, else
-    Python ints; dates and months int32; times int64; strings and bytes ``large_string`` and ``large_binary`` arrays.
+    ``values`` are physical values (see ``ivjoin.expr.types``). They are arbitrary in rows that are not valid.
+
+    - Decimals are int64 up to 18 digits, and Python ints above.
+    - Dates and months are int32, times are int64.
+    - Strings are ``large_string`` arrays, bytes are ``large_binary`` arrays.
     """
 
     values: Any
     valid: np.ndarray | None  # bool[n]: rows that are not NULL; None means all
-    error: np.ndarray | None  # bool[n]: rows with an error, valid or not; None means no row
+    error: np.ndarray | None  # bool[n]: rows with an error, even if they are not valid; None means no row
 
 
 def no_column(side: str, name: str) -> Any:
-    """The ``column`` of :func:`evaluate` for expressions that read none."""
+    """Serve as the ``column`` argument of :func:`evaluate` for expressions without columns."""
     raise AssertionError("a constant reads no column")
 
 
 def evaluate(roots: Sequence[Node], column: Column, n: int) -> list[Vector]:
-    """Return the values of expressions, one Vector each. Shared sub-expressions are computed once.
+    """Return a Vector for each expression. Shared sub-expressions are computed once.
 
-    ``column(side, name)`` returns the Arrow array (or chunked array) of n rows. UnsupportedError depends on types only,
-    never on a value. EvaluationError: a function of texts reads text that is not UTF-8.
+    ``column(side, name)`` returns the Arrow array (or chunked array) of n rows. Unsupported types raise an
+    UnsupportedError, whatever the values are. A text function raises an EvaluationError for text that is not UTF-8.
     """
     try:
         return _program(tuple(roots))(column, n)
@@ -65,7 +68,7 @@ def evaluate(roots: Sequence[Node], column: Column, n: int) -> list[Vector]:
 
 
 def constant(node: Node) -> tuple[bool, Any]:
-    """Return whether an expression without columns has an error, and its physical value; None for NULL and errors."""
+    """Return whether a constant expression has an error, and its physical value (None for NULL and for errors)."""
     (v,) = evaluate([node], no_column, 1)
     return _first_row(v)
 
@@ -86,7 +89,7 @@ def _not_utf8(data: bytes | None) -> EvaluationError:
 
 
 def compiled(roots: Sequence[Node]) -> Program:
-    """Return a function ``(column, n) -> list of Vector`` for these expressions; :func:`evaluate` caches it."""
+    """Return a function ``(column, n) -> list of Vector`` for these expressions. :func:`evaluate` caches it."""
     place: dict[Node, int] = {}
     constants: dict[int, Cell] = {}
     loads: list[tuple[int, str, str, Callable[[Any], Cell]]] = []
@@ -112,7 +115,7 @@ def compiled(roots: Sequence[Node]) -> Program:
                 continue
             quiet = quiet or _may_warn(node)
             steps.append((i, kernel, at))
-    # A constant that is NULL or an error is repeated for all rows, so that masks always have one entry for each row.
+    # If a constant is NULL or has an error, it is repeated, because masks must have an entry for each row.
     start: list[Any] = [None] * len(place)
     for j, cell in constants.items():
         if cell[1] is None and cell[2] is None:
@@ -146,7 +149,7 @@ _program = lru_cache(256)(compiled)
 
 
 def _may_warn(node: Node) -> bool:
-    """Return whether numpy could warn in the kernel. Sums of integer arrays wrap without a warning."""
+    """Return whether the kernel could cause a NumPy warning. Sums of integer arrays wrap without one."""
     operator = operator_of(node)
     if operator is not None and operator.warns is not None:
         return operator.warns
@@ -154,7 +157,7 @@ def _may_warn(node: Node) -> bool:
 
 
 def _rule(node: Node) -> Rule:
-    """Return the rule of a node by operator and kinds of arguments, or raise UnsupportedError."""
+    """Return the evaluation rule for a node's operator and argument kinds, or raise UnsupportedError."""
     meaning = meaning_of(node)
     if meaning is None:
         raise unsupported(node)
@@ -162,7 +165,7 @@ def _rule(node: Node) -> Rule:
 
 
 def check_supported(*roots: Node) -> None:
-    """Raise UnsupportedError, before any row is read, if a sub-expression cannot be evaluated."""
+    """Raise UnsupportedError if a sub-expression cannot be evaluated. This needs no rows."""
     compiled(roots)
 
 
@@ -182,7 +185,7 @@ def _finisher(t: Type, constant: bool) -> Callable[[Cell, int], Vector]:
 
 
 def _spread(cell: Cell, n: int) -> Cell:
-    """Repeat the cell of a constant for n rows."""
+    """Repeat a constant for n rows."""
     v, ok, err = cell
     if len(v) != n or n == 0:
         v = repeated(v, n)
@@ -192,7 +195,7 @@ def _spread(cell: Cell, n: int) -> Cell:
 
 
 def _as_declared(values: np.ndarray, t: Type) -> np.ndarray:
-    """Return decimals in the dtype that Vector promises, whatever dtype the kernels computed in."""
+    """Convert decimals from the dtype of the kernels to the dtype that Vector documents."""
     if t.precision > 18:
         return values if values.dtype == object else objects(values.tolist())
     if values.dtype == object:  # only rows without a value can be too large
@@ -201,9 +204,9 @@ def _as_declared(values: np.ndarray, t: Type) -> np.ndarray:
 
 
 def first_error(root: Node, column: Column, row: int) -> str:
-    """Return a sentence on why an expression has an error at a row, with the failing sub-expression and its values.
+    """Explain why an expression has an error in a row, with the failing sub-expression and its values.
 
-    For example ``"integer overflow in l.a + 10 (int32) at l.a = 2147483647"``.
+    For example, ``"integer overflow in l.a + 10 (int32) at l.a = 2147483647"``.
     """
     arrays: dict[tuple[str, str], Any] = {}
 

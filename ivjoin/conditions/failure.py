@@ -1,4 +1,4 @@
-"""Explain why an expression has an error at a row: the innermost sub-expression that fails and the values it read."""
+"""Explain an error in a row: find the innermost sub-expression that fails, and the values that it read."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ __all__ = ["describe"]
 _FARTHER = (
     ", whose range ends in the year 2262 (compare in microseconds: CAST the times in nanoseconds AS TIMESTAMP{})"
 )
-# Returns whether a node has an error in the row, and its value there (None for NULL).
+# A probe returns whether a node has an error in the row, and its value there (None for NULL).
 Probe = Callable[[Node], tuple[bool, Any]]
 
 
 def describe(root: Node, probe: Probe, shown: Callable[[Node], str]) -> str:
-    """Return the sentence for the row that ``probe`` reads. ``shown`` returns a column's value as text."""
+    """Return the explanation for the row that ``probe`` reads. ``shown`` returns the value of a column as text."""
     node = root
     while True:
         guilty = _guilty(node, probe)
@@ -31,7 +31,7 @@ def describe(root: Node, probe: Probe, shown: Callable[[Node], str]) -> str:
 
 
 def _guilty(node: Node, probe: Probe) -> Node | None:
-    """Return the argument whose error the node passes on."""
+    """Return the argument that causes the error of a node, or None."""
     if node.op != ops.CASE:
         return next((a for a in node.args if probe(a)[0]), None)
     for i in range(0, len(node.args) - 1, 2):

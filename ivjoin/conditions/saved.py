@@ -1,6 +1,6 @@
 """Check the parts of a snapshot: plain values, types and expressions. Each check raises SnapshotError.
 
-A checksum does not find a file that another program wrote, so kernels and interval rules rely on these checks.
+A checksum cannot detect that another program wrote the file. Kernels and interval rules therefore rely on these checks.
 """
 
 from __future__ import annotations
@@ -27,35 +27,35 @@ _ZEROS: dict[str, Any] = {"decimal": Decimal(0), "decimal256": Decimal(0), "bool
 
 
 def damaged(what: str) -> SnapshotError:
-    """Return the error for a part of a snapshot that cannot be right."""
+    """Return the error for an invalid part of a snapshot."""
     return SnapshotError(f"the snapshot is damaged: {what}")
 
 
 def flag(value: Any, name: str) -> bool:
-    """Return a value that must be True or False."""
+    """Return ``value`` if it is True or False, else raise SnapshotError."""
     if not isinstance(value, bool):
         raise damaged(f"{name} is {came(value)}; expected true or false")
     return value
 
 
 def whole(value: Any, name: str, least: int = _LEAST, most: int = _MOST) -> int:
-    """Return a value that must be a whole number from ``least`` to ``most``."""
+    """Return ``value`` if it is a whole number from ``least`` to ``most``, else raise SnapshotError."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         raise damaged(f"{name} is {came(value)}; expected a whole number from {least} to {most}")
     return value
 
 
 def wholes(values: Any, name: str, least: int = _LEAST, most: int = _MOST) -> list[int]:
-    """Return a list that must contain whole numbers from ``least`` to ``most``."""
+    """Return ``values`` if it is a list of whole numbers from ``least`` to ``most``, else raise SnapshotError."""
     if not isinstance(values, list):
         raise damaged(f"{name} is {came(values)}; expected a list of whole numbers")
     return [whole(v, name, least, most) for v in values]
 
 
 def check_expressions(roots: Iterable[Node], schemas: dict[str, pa.Schema]) -> None:
-    """Check operators, columns, constants and types of expressions over these schemas by side.
+    """Check the operators, columns, constants and types of expressions. ``schemas`` maps each side to its schema.
 
-    Each operator is evaluated once, over a null and a zero of each column, and must give the type that it states.
+    Each operator is evaluated once, over a null and a zero of each column. Its result must have the stated type.
     """
     nodes = list(walk(*roots))
     for n in nodes:
@@ -87,14 +87,14 @@ def _check_leaf(n: Node, schemas: dict[str, pa.Schema]) -> None:
 
 
 def _check_type(t: Type) -> None:
-    """Check that a type is the type of some column, or one that operators give."""
+    """Check that a type is the type of an Arrow column or of an operator's result."""
     if t.kind in ("opaque", "months", "null", "decimal256"):
         return
     try:
         right = from_arrow(to_arrow(t)) == t
         if t.tz is not None:
             zone_named(t.tz)
-    except Exception:  # of Arrow, which raises many classes
+    except Exception:  # Arrow raises many classes
         right = False
     if not right:
         raise damaged(f"an expression has the type {came(t)}, which does not exist")
@@ -111,7 +111,7 @@ def _is_value(value: Any, t: Type) -> bool:
 
 
 def _sample(t: pa.DataType) -> pa.Array:
-    """Return a null and, where there is a simple one, a zero of an Arrow type."""
+    """Return an array of an Arrow type with a null and, for simple types, a zero."""
     kind = from_arrow(t)
     try:
         if kind.is_temporal or kind.kind == "int":
@@ -125,7 +125,7 @@ def _sample(t: pa.DataType) -> pa.Array:
 
 
 def _is_of(values: Sequence[Any], t: Type) -> bool:
-    """Return whether evaluated values have the form that a type has in a :class:`ivjoin.conditions.evaluate.Vector`."""
+    """Return whether values have the form that :class:`ivjoin.conditions.evaluate.Vector` documents for a type."""
     if t.kind in ("opaque", "null", "decimal256", "string", "binary"):
         return t.kind not in ("string", "binary") or not isinstance(values, np.ndarray)
     if not isinstance(values, np.ndarray):

@@ -1,4 +1,4 @@
-"""What the operators of a condition do with NULL and with errors."""
+"""Find how the operators of a condition handle NULLs and errors."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def skips_nulls(nodes: Iterable[Node]) -> bool:
 
 
 def may_err(root: Node) -> bool:
-    """Return whether some values of its columns give the expression an error."""
+    """Return whether the expression raises an error for some values of its columns."""
     return not all(map(never_errs, walk(root)))
 
 
 def strict(conjuncts: Iterable[Node]) -> frozenset[Node]:
-    """Return the nodes whose error implies that not all conjuncts are TRUE."""
+    """Return nodes without which no match exists: if one of them raises an error, the conjuncts are not all TRUE."""
     found: set[Node] = set()
     stack = list(conjuncts)
     while stack:
@@ -31,7 +31,7 @@ def strict(conjuncts: Iterable[Node]) -> frozenset[Node]:
             continue
         found.add(node)
         if node.op == ops.EQ_NULL_SAFE:
-            # below these, a null argument can hide an error, and null <=> null is TRUE
+            # Inside the arguments, a NULL can hide an error, and NULL <=> NULL is TRUE.
             found.update(node.args)
         elif passes_null(node):
             stack += node.args

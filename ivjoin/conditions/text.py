@@ -12,7 +12,7 @@ __all__ = ["MUL", "to_text"]
 
 
 def to_text(node: Node, level: int = 0) -> str:
-    """Return SQL-like text of an expression, in parentheses if it binds less tightly than ``level``."""
+    """Return SQL-like text of an expression. It has parentheses if its precedence is below ``level``."""
     done: dict[Node, tuple[str, int]] = {}
     for n in walk(node):
         done[n] = _text(n, done)
@@ -32,7 +32,7 @@ def _text(n: Node, done: dict[Node, tuple[str, int]]) -> tuple[str, int]:
         text = literal_text(n.params[0], n.type)
         return text, UNARY if text.startswith("-") else ATOM
     if n.op == ops.CAST and n.type == n.args[0].type:
-        return done[n.args[0]]  # a conversion for a comparison: reading the text converts it again
+        return done[n.args[0]]  # a comparison added this cast, and will add it again when the text is read
     operator = operator_of(n)
     if operator is None:
         return f"{n.op}({', '.join(arg(i) for i in range(len(n.args)))})", ATOM

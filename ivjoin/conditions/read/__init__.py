@@ -1,1 +1,1 @@
-"""Read conditions: SQL text, SymPy relations and Python's operators."""
+"""Read conditions from SQL text, SymPy relations and Python expressions."""

@@ -1,4 +1,4 @@
-"""Read aggregate expressions as SQL text: ``sum(r.price * r.qty) / sum(r.qty)``."""
+"""Read SQL text with aggregates, such as ``sum(r.price * r.qty) / sum(r.qty)``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ivjoin.expr.types import BOOL
 
 __all__ = ["AGGREGATES", "Call", "parse_aggregate"]
 
-# Each name in SQL and the function that it stands for.
+# The aggregate functions by SQL name.
 AGGREGATES = {
     "count": "count", "sum": "sum", "min": "min", "max": "max", "mean": "mean", "avg": "mean", "first": "first",
     "first_value": "first", "last": "last", "last_value": "last", "stddev": "stddev", "stddev_samp": "stddev",
@@ -34,8 +34,8 @@ AGGREGATES = {
 class Call:
     """A call of an aggregate function.
 
-    ``function`` is a value of :data:`AGGREGATES`. ``node`` is the argument over right columns (None for ``*``),
-    ``where`` the condition of FILTER, ``fraction`` the second argument of quantile.
+    ``function`` is a value of :data:`AGGREGATES`. ``node`` is the argument over right columns (None for ``*``).
+    ``where`` is the condition of FILTER, and ``fraction`` is the second argument of quantile.
     """
 
     function: str
@@ -49,8 +49,9 @@ def parse_aggregate(
 ) -> Node:
     """Return the node of an expression over aggregates.
 
-    ``outer`` and ``inner`` have the columns outside and inside of a call, and ``resolve`` returns the node of a call.
-    ConditionError marks the place in the text. A wrong name is a ColumnError, an unknown function an UnsupportedError.
+    ``outer`` resolves columns outside of calls, and ``inner`` resolves columns inside them. ``resolve`` returns the
+    node of a call. Text that cannot be read raises a ConditionError, which marks the place. An unknown column raises a
+    ColumnError, and an unknown function an UnsupportedError.
     """
     if not text.strip():
         raise ConditionError("an aggregate is empty; expected SQL text such as 'sum(r.qty)'")
@@ -60,7 +61,7 @@ def parse_aggregate(
 
 
 class _AggregateReader(Reader):
-    """Converts a text to a node over the columns that stand for its aggregates."""
+    """Convert a text to a node, in which columns stand for the aggregates."""
 
     def __init__(
         self, text: str, outer: Scope, inner: Scope, zone: str, resolve: Callable[[Call], Node]
@@ -93,7 +94,7 @@ class _AggregateReader(Reader):
         return super().read(e)
 
     def _check_outside(self, e: Any) -> None:
-        """Refuse a right column that stands outside an aggregate function."""
+        """Raise an error for a right column outside an aggregate function."""
         try:
             self.column(e)
         except ColumnError:
@@ -156,7 +157,7 @@ class _AggregateReader(Reader):
 
 
 class _ArgumentReader(Reader):
-    """Reads the argument of an aggregate function, which is over the right side alone."""
+    """Read the argument of an aggregate function, which may use only right columns."""
 
     def read(self, e: Any) -> Node:
         from sqlglot import exp

@@ -1,7 +1,7 @@
-"""Read a condition as a shape and its constants: ``l.t <= r.t + 5`` is ``l.t <= r.t + `:0` `` and 5.
+"""Separate the constants of a condition from its shape: ``l.t <= r.t + 5`` becomes ``l.t <= r.t + `:0` `` and 5.
 
-Conditions that differ in numbers have the same shape, so they can share a plan. A constant is separated only as an
-operand of a comparison, a sum or a difference. Others, such as the pattern of LIKE, remain in the shape.
+Conditions that differ only in numbers have the same shape, so they can share a plan. A constant is separated only if it
+is an operand of a comparison, a sum or a difference. Others, such as the pattern of LIKE, remain in the shape.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from ivjoin.expr.nodes import Node
 
 __all__ = ["Shape", "names_left", "shape_of", "slot"]
 
-Shape = tuple[Any, list[Node]]  # the condition with columns for constants, and these, as literals
+Shape = tuple[Any, list[Node]]  # the condition with columns in place of constants, and the constants as literals
 
-_MOST = 16  # constants of a condition
+_MOST = 16  # constants in a condition
 _LONGEST_TEXT = 2_000
 _OTHER = re.compile(r"""["\\\[\]{}?;]|--|/\*|''""")  # texts with one of these are not read here
 _CONSTANT = re.compile(
@@ -38,9 +38,9 @@ _NAME = re.compile(r":([A-Za-z_]\w*)")
 _WORD = re.compile(r"\s*(\w+|<=>|<=|>=|<>|!=|==|.|$)", re.DOTALL)
 _COMPARED = frozenset({"<=>", "<=", ">=", "<>", "!=", "==", "<", ">", "=", "between"})
 _SUMMED = frozenset({"+", "-"})
-_BEFORE = _COMPARED | _SUMMED  # a constant that follows one of these is an operand of it
+_BEFORE = _COMPARED | _SUMMED  # a constant after one of these is an operand of it
 _AFTER = _BEFORE | {"", ")", "and", "or", "then"}
-_FIRST = frozenset({"", "(", "and", "or", "not", "when"})  # the same, if a comparison follows the constant
+_FIRST = frozenset({"", "(", "and", "or", "not", "when"})  # a constant after these may be the operand that comes first
 _WORDS = frozenset((
     "and", "or", "not", "between", "in", "is", "like", "rlike", "case", "when", "then", "else", "distinct", "from",
     "div",
@@ -57,21 +57,21 @@ def slot(number: int) -> str:
 
 
 def names_left(shape: Any) -> frozenset[str]:
-    """Return the names ``:name`` that a shape still reads."""
+    """Return the names of the ``:name`` parameters that remain in a shape."""
     return frozenset(_NAME.findall(shape)) if isinstance(shape, str) else frozenset()
 
 
 def shape_of(condition: Any, params: Mapping[str, Any] | None) -> Shape | None:
-    """Return the shape of a condition and its constants; None if no constant can be separated.
+    """Return the shape of a condition and its constants. None if no constant can be separated.
 
-    ``params`` has the values of ``:name``. A name that the shape still reads has its value there.
+    ``params`` contains the values of ``:name`` parameters, also of those that remain in the shape.
     """
     try:
         if isinstance(condition, str):
             found = _of_text(condition, params or {})
         else:
             found = _of_expression(condition) if isinstance(condition, Expr) else None
-    except (IvjoinError, ArithmeticError, ValueError):  # the error is raised when the condition itself is read
+    except (IvjoinError, ArithmeticError, ValueError):  # reading the condition itself will raise the error
         return None
     return found if found is not None and 0 < len(found[1]) <= _MOST else None
 
@@ -112,19 +112,19 @@ def _of_text(text: str, params: Mapping[str, Any]) -> Shape | None:
 
 
 def _word_before(text: str, end: int) -> tuple[str, int]:
-    """Return the word or the sign before a place in the text, in lower case, and where it starts."""
+    """Return the word or sign that ends before ``end``, in lower case, and where it starts."""
     while end and text[end - 1].isspace():
         end -= 1
     start = end - 1 if end else 0
     if start and text[start] in "=>" and text[start - 1] in "<>=!":
-        return "<=", start - 1  # any comparison
+        return "<=", start - 1  # this stands for all comparisons of two signs
     while start and text[start - 1 : start + 1].replace("_", "a").isalnum():
         start -= 1
     return text[start:end].lower(), start
 
 
 def _ends_operand(word: str) -> bool:
-    """Return whether a sign after this word has two operands."""
+    """Return whether a word can end an operand, so that a minus sign after it is a subtraction."""
     return word in (")", "'", "`") or (word[:1] not in _SIGNS and word not in _WORDS)
 
 

@@ -13,8 +13,8 @@ from ivjoin.expr.nodes import Node
 __all__ = ["deeply", "refuse_deep"]
 
 T = TypeVar("T")
-_FRAMES = 60_000  # of Python; a parenthesis takes about 25
-_STACK = 1 << 28  # bytes of address space that the system reserves
+_FRAMES = 60_000  # Python frames; a parenthesis takes about 25
+_STACK = 1 << 28  # bytes of reserved address space
 _MOST_LEVELS = 1_001
 _TOO_DEEP = (
     "the condition is nested too deeply to be read: about 1,000 parentheses or operators can be nested; split it "
@@ -24,9 +24,10 @@ _one_at_a_time = threading.Lock()  # the recursion limit belongs to the whole pr
 
 
 def deeply(call: Callable[[], T]) -> T:
-    """Return what a call returns; if Python's recursion limit stops it, call it again in a thread with a larger limit.
+    """Return the result of ``call``.
 
-    ConditionError if the larger limit is not enough.
+    If the recursion limit stops it, call it again in a thread with a larger limit. Raise ConditionError if the larger
+    limit is not enough.
     """
     try:
         return call()
@@ -39,7 +40,7 @@ def deeply(call: Callable[[], T]) -> T:
 
 
 def refuse_deep(node: Node) -> None:
-    """Raise ConditionError if more than 1,000 operators are nested, which cannot be planned quickly."""
+    """Raise ConditionError if more than 1,000 operators are nested, because planning would be too slow."""
     level, seen = [node], 0
     while level:
         seen += 1

@@ -1,8 +1,10 @@
 """Conditions as Python expressions: ``(left("ts") >= right("ts") - timedelta(seconds=10)) & (left("v") > 5)``.
 
-The names and types of an :class:`Expr` are resolved when the schemas are known. Operators follow Spark SQL. ``/`` of
-whole numbers is a fraction, ``//`` truncates toward zero, and ``%`` has the sign of the dividend. ``==`` with a null is
-null. ``&``, ``|`` and ``~`` are AND, OR and NOT.
+The names and types of an :class:`Expr` are resolved when the schemas are known. Operators follow Spark SQL:
+
+- ``/`` of whole numbers gives a fraction, ``//`` truncates toward zero, and ``%`` has the sign of the dividend.
+- ``==`` with a null gives a null.
+- ``&``, ``|`` and ``~`` are AND, OR and NOT.
 """
 
 from __future__ import annotations
@@ -53,7 +55,7 @@ class Expr:
         name, rest = (self._params[0], self._params[1:]) if self._op == "call" else (self._op, self._params)
         return f"{name}({', '.join([*map(repr, self._args), *map(str, rest)])})"
 
-    # Operations that would silently mean something else
+    # Python operations that cannot build an expression, so they raise an error
 
     def __bool__(self) -> NoReturn:
         raise TypeError(
@@ -199,13 +201,13 @@ class Expr:
         if name.startswith("_") or name.lower() not in FUNCTIONS:
             raise AttributeError(f"an expression has no method {name!r}{nearest(name, FUNCTIONS)}")
         if name.lower() in ("date_trunc", "date_part"):
-            # In SQL, these take the unit first.
+            # The unit is the first argument of these SQL functions.
             return lambda unit: function(name, unit, self)
         return lambda *args: function(name, self, *args)
 
 
 def parts(root: Expr) -> Iterator[Expr]:
-    """Yield each distinct expression in this one once, arguments before the expression that uses them."""
+    """Yield each distinct expression inside ``root`` once. Arguments come before the expression that uses them."""
     seen: set[int] = set()
     stack = [(root, False)]
     while stack:

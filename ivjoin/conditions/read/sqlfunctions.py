@@ -1,4 +1,4 @@
-"""Look up a function by its SQL name in the operators' records, and state why others are refused."""
+"""Look up a function by its SQL name. The error for an unsupported function gives the reason."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from ivjoin.functions.table import FUNCTIONS
 
 __all__ = ["FUNCTIONS", "MOMENTS", "call"]
 
-# Functions of the time of the call. The first ones are also written without parentheses.
+# Functions whose value depends on the time of the call. SQL also allows the first ones without parentheses.
 MOMENTS = ("current_date", "current_timestamp", "current_time", "localtimestamp", "now", "curdate", "current_timezone")
 
 
 def call(name: str, args: list[Node], zone: str) -> Node:
     """Return the node of ``name(args)``.
 
-    UnsupportedError names the nearest functions. A wrong number or type of arguments is a ConditionError.
+    An unknown name raises an UnsupportedError that suggests similar names. A wrong number or type of arguments raises a
+    ConditionError.
     """
     f = FUNCTIONS.get(name.lower())
     if f is None:

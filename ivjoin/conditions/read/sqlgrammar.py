@@ -1,4 +1,4 @@
-"""Parse conditions: from Spark SQL text to a sqlglot tree, with errors that mark the place in the text."""
+"""Parse Spark SQL text to a sqlglot tree. Errors mark the place in the text."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ __all__ = ["described", "placed", "refuse_chains", "refuse_mixed_bits", "stateme
 
 @functools.cache
 def _spark() -> Any:
-    """Return sqlglot's Spark dialect. The collector is off meanwhile: it would double the time and free no class."""
+    """Import and return sqlglot's Spark dialect.
+
+    The garbage collector is off during the import. It would double the time, and could not free any class.
+    """
     collects = gc.isenabled()
     gc.disable()
     try:
@@ -48,14 +51,14 @@ def _parser_class() -> Any:
 
 
 def tree(text: str) -> exp.Expression:
-    """Return the one expression in ``text``."""
+    """Return the tree of ``text``, which must be one expression."""
     from sqlglot import exp
 
     return _parsed(text, "condition", lambda parser, tokens: parser.parse_into(exp.Condition, tokens, text))
 
 
 def statement(text: str) -> exp.Expression:
-    """Return the one statement in ``text``."""
+    """Return the tree of ``text``, which must be one statement."""
     return _parsed(text, "query", lambda parser, tokens: parser.parse(tokens, text))
 
 
@@ -67,7 +70,7 @@ def _parsed(text: str, what: str, parse: Callable[[Any, list[Any]], list[Any]]) 
     try:
         tokens = with_lists(_joined_quotes(dialect.tokenize(text), text))
         for before, token in itertools.pairwise(tokens):
-            # After a dot even a keyword is a column name.
+            # A keyword after a dot is a column name.
             if before.token_type == TokenType.DOT and token.text.isidentifier() and token.token_type != TokenType.VAR:
                 if token.token_type not in (TokenType.IDENTIFIER, TokenType.STRING):
                     token.token_type = TokenType.VAR
@@ -89,7 +92,7 @@ def _parsed(text: str, what: str, parse: Callable[[Any, list[Any]], list[Any]]) 
 
 
 def _joined_quotes(tokens: list[Any], text: str) -> list[Any]:
-    """Join ``'it''s'``, one string with a quote in it, which the tokenizer returns as two."""
+    """Join the two tokens of ``'it''s'``, which is one string that contains a quote."""
     from sqlglot.tokens import TokenType
 
     out: list[Any] = []
@@ -108,7 +111,7 @@ _OF_QUERIES = ("SELECT", "FROM", "JOIN", "WITH", "GROUP BY", "ORDER BY", "HAVING
 
 
 def _hint(text: str, at: str = "") -> str:
-    """Return what to change in a text that is not a condition; ``at`` is the word that the parser did not expect."""
+    """Return a hint for a text that is not a condition. ``at`` is the word that the parser did not expect."""
     first, at = text.split(maxsplit=1)[0].upper() if text.strip() else "", " ".join(at.upper().split())
     if first in _OF_QUERIES or at in _OF_QUERIES:
         return "; condition= takes only the text after ON, such as l.k = r.k, and ivjoin.sql() takes a whole query"
@@ -145,7 +148,7 @@ def _marked(text: str, line: int, start: int, width: int) -> str:
 
 
 def placed(error: IvjoinError, e: exp.Expression, text: str) -> IvjoinError:
-    """Return the same error with the place in the text marked, unless it is already."""
+    """Return an error that marks the place of ``e`` in the text, unless ``error`` already marks a place."""
     if getattr(error, "placed", False):
         return error
     span = _span(e, text)
@@ -172,7 +175,7 @@ def _span(e: exp.Expression, text: str) -> tuple[int, int] | None:
 
 
 def described(e: exp.Expression) -> str:
-    """Return the name of a construct, for the error that refuses it."""
+    """Return the name of an unsupported construct for an error message."""
     text = e.sql("spark")
     kind = _KINDS.get(e.__class__.__name__)
     if kind is None:
@@ -188,7 +191,7 @@ _KINDS = {
 
 
 def refuse_chains(e: Any) -> None:
-    """Refuse a comparison of a comparison."""
+    """Raise an error if an operand of a comparison is a comparison without parentheses."""
     from sqlglot import exp
 
     loose = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Between,
@@ -202,7 +205,10 @@ def refuse_chains(e: Any) -> None:
 
 
 def refuse_mixed_bits(e: Any) -> None:
-    """Refuse mixed bit operators: Spark applies shifts, then &, ^ and |, while sqlglot goes from left to right."""
+    """Raise an error for mixed bit operators without parentheses.
+
+    Spark applies shifts first, then &, ^ and |. sqlglot applies them from left to right.
+    """
     from sqlglot import exp
 
     bits = (exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor, exp.BitwiseLeftShift, exp.BitwiseRightShift, exp.DPipe)

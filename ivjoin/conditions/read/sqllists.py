@@ -1,4 +1,4 @@
-"""Long lists of constants after IN: one token in place of thousands, for which a parser takes most of its time."""
+"""Replace a long list of constants after IN by one token, because parsing thousands of tokens is slow."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from typing import Any
 
 __all__ = ["Constants", "with_lists"]
 
-_MANY = 32  # constants of a list that the parser does not see
-_MOST_DIGITS = 18  # of a number that an int64 surely holds
+_MANY = 32  # the least number of constants in a list that is replaced
+_MOST_DIGITS = 18  # a number of this length always fits int64
 
 
 class Constants(str):
-    """The text of a token that stands for a list of constants, ints or str."""
+    """The text of a token that stands for a list of constants, which are all int or all str."""
 
     __slots__ = ("values",)
     values: list[int] | list[str]
 
 
 def with_lists(tokens: list[Any]) -> list[Any]:
-    """Return the tokens, with one string token for the constants of each long list."""
+    """Return the tokens, with each long list of constants replaced by one string token."""
     from sqlglot.tokens import Token, TokenType
 
     out: list[Any] = []
@@ -38,7 +38,7 @@ def with_lists(tokens: list[Any]) -> list[Any]:
 
 
 def _constants(tokens: list[Any], at: int) -> tuple[list[Any], int]:
-    """Return the constants up to a closing parenthesis, and its place; none if these are not of one kind."""
+    """Return the constants up to the closing parenthesis, and its index. The list is empty if their kinds differ."""
     from sqlglot.tokens import TokenType
 
     kind = TokenType.STRING if tokens[at].token_type == TokenType.STRING else TokenType.NUMBER

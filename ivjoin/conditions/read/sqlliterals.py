@@ -1,4 +1,4 @@
-"""Read the literals and the names of types of SQL text."""
+"""Read the literals and type names of SQL text."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ _CLOCK_UNITS = ("hour", "minute", "second", "millisecond", "microsecond", "nanos
 
 
 def constant(e: Any, sign: int = 1) -> Node:
-    """Return a text, or a number times the sign."""
+    """Return the node of a string literal, or of a number literal times ``sign``."""
     if e.is_string:
         return literal(str(e.this))
     return number(str(e.this).replace("_", ""), sign)
 
 
 def number(word: str, sign: int = 1) -> Node:
-    """Return a number, written without a sign, times the sign."""
+    """Return the node of an unsigned number in ``word``, times ``sign``."""
     if "e" in word.lower():
         value = float(word)
         if value == float("inf"):
@@ -72,7 +72,10 @@ def hex_string(e: Any) -> Node:
 
 
 def typed_literal(text: str, t: Type, zone: str) -> Node:
-    """Return ``TIMESTAMP '...'`` and similar literals. A timestamp has nanoseconds if they are written."""
+    """Return the node of a typed literal such as ``TIMESTAMP '...'``.
+
+    A timestamp has nanoseconds if the text has more than six fractional digits.
+    """
     if t.kind == "timestamp":
         out = parse_timestamp(text, bool(t.tz), zone)
     else:
@@ -85,7 +88,7 @@ def typed_literal(text: str, t: Type, zone: str) -> Node:
 
 
 def type_of(to: Any, zone: str) -> Type:
-    """Return the type that a cast names; timestamps are in ``zone``."""
+    """Return the target type of a cast. Timestamps are in ``zone``."""
     name = to.this.name if hasattr(to.this, "name") else str(to.this)
     if name == "DECIMAL":
         sizes = [int(p.this.this) for p in to.expressions]
@@ -101,7 +104,7 @@ def type_of(to: Any, zone: str) -> Type:
 
 
 def has_clock(e: Any) -> bool:
-    """Return whether an interval is written with hours or shorter units."""
+    """Return whether an interval has hours or shorter units."""
     from sqlglot import exp
 
     found = list(e.find_all(exp.Interval))

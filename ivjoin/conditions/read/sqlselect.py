@@ -20,7 +20,7 @@ __all__ = ["Item", "JoinClause", "Select", "TableName", "read_select"]
 
 @dataclass(frozen=True, slots=True)
 class TableName:
-    """A table of FROM or JOIN: its name or path, and the qualifier of its columns."""
+    """A table in FROM or JOIN: its name or path, and the qualifier of its columns."""
 
     name: str
     alias: str
@@ -29,10 +29,10 @@ class TableName:
 
 @dataclass(frozen=True, slots=True)
 class JoinClause:
-    """A JOIN of the tables before it with one more.
+    """A JOIN that adds one table to the tables before it.
 
-    ``how`` is inner, left, right, full, left_semi or left_anti. ``crossed``: each row is paired with every row (CROSS
-    JOIN or ON TRUE). ``using`` are the columns that both sides have.
+    ``how`` is inner, left, right, full, left_semi or left_anti. ``crossed`` means CROSS JOIN or ON TRUE. ``using`` are
+    the columns of USING, which both sides have.
     """
 
     how: str
@@ -45,10 +45,10 @@ class JoinClause:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """An entry of the select list: an expression and its name, or a star.
+    """An entry of the select list: an expression with its name, or a star.
 
-    A star has no ``tree``. ``name`` is the alias, else the column's name, else the text. ``of`` is the table of
-    ``l.*``. ``without`` has the table and column of each name in EXCEPT.
+    A star has no ``tree``. ``name`` is the alias, or the column name, or the text of the expression. ``of`` is the
+    table of ``l.*``. ``without`` contains (table, column) for each name in EXCEPT.
     """
 
     tree: exp.Expression | None
@@ -74,8 +74,8 @@ class Select:
 def read_select(text: str) -> Select:
     """Return the parts of a query.
 
-    ConditionError if it cannot be parsed or is no SELECT with a join, UnsupportedError if it has more (GROUP BY,
-    subqueries).
+    A text that cannot be parsed, or is not a SELECT with a join, raises a ConditionError. Other clauses (such as GROUP
+    BY) and subqueries raise an UnsupportedError.
     """
     from sqlglot import exp
 
@@ -157,7 +157,7 @@ def _table(e: exp.Expression) -> TableName:
     if db is not None and db.name.lower() not in ("parquet", "csv", "json"):
         whole = ".".join(p.name for p in e.parts)
         raise ConditionError(f"the table {whole} has a dot; put the path of a file in quotes: FROM '{whole}'")
-    # A path without an alias is named by its file: 'in/clicks.parquet' is clicks.
+    # The default alias of a path is the name of its file: 'in/clicks.parquet' is clicks.
     stem = re.sub(r"\W", "_", re.split(r"[/\\]", e.name)[-1].split(".")[0]) if e.this.quoted else e.name
     return TableName(e.name, e.alias or stem or "t", bool(e.this.quoted))
 
@@ -172,7 +172,7 @@ def _join(e: exp.Join, text: str) -> JoinClause:
     if kind in ("SEMI", "ANTI") and side not in ("", "LEFT"):
         raise UnsupportedError(f"{side} {kind} JOIN; exchange the tables and write LEFT {kind} JOIN")
     using, on = e.args.get("using") or (), e.args.get("on")
-    # The parser writes CROSS for a comma, and ON TRUE for a JOIN without ON.
+    # The parser turns a comma into CROSS JOIN, and a JOIN without ON into ON TRUE.
     crossed = kind == "CROSS" and re.search(r"\bcross\s+join\b", text, re.IGNORECASE) is not None
     if isinstance(on, exp.Boolean) and on.this:
         crossed, on = re.search(r"\bon\s+\(?true\b", text, re.IGNORECASE) is not None, None

@@ -1,7 +1,7 @@
 """Read conditions as SQL text in Spark's dialect: sqlglot parses the grammar, and this module resolves names and types.
 
-sqlglot's own table of functions is emptied, so that every call arrives unchanged for ``sqlfunctions``. Where sqlglot's
-precedence differs from Spark's, the text is refused until it has parentheses.
+sqlglot's table of functions is empty here, so that every call reaches ``sqlfunctions`` unchanged. If sqlglot's operator
+precedence differs from Spark's, the text must have parentheses.
 """
 
 from __future__ import annotations
@@ -37,9 +37,10 @@ __all__ = ["node_of", "parse_scalar"]
 
 
 def parse_scalar(text: str, scope: Scope, timezone: str = "UTC") -> Node:
-    """Return the node of an expression in Spark SQL, of any type; local times are in ``timezone``.
+    """Return the node of a Spark SQL expression of any type. Local times are in ``timezone``.
 
-    ConditionError marks the place in the text. A wrong name is a ColumnError, an unknown function an UnsupportedError.
+    Text that cannot be read raises a ConditionError, which marks the place. An unknown column raises a ColumnError, and
+    an unknown function an UnsupportedError.
     """
     zone_named(timezone)
     if not text.strip():
@@ -50,14 +51,14 @@ def parse_scalar(text: str, scope: Scope, timezone: str = "UTC") -> Node:
 
 
 def node_of(e: exp.Expression, text: str, scope: Scope, timezone: str) -> Node:
-    """Return the node of an expression that is a part of the parsed ``text``; see :func:`parse_scalar`."""
+    """Return the node of ``e``, a part of the parsed ``text``. See :func:`parse_scalar`."""
     node = deeply(lambda: Reader(text, scope, timezone).read(e))
     refuse_deep(node)
     return node
 
 
 class Reader:
-    """Converts one parsed text to a node."""
+    """Convert one parsed text to a node."""
 
     def __init__(self, text: str, scope: Scope, zone: str) -> None:
         self.text, self.scope, self.zone = text, scope, zone
@@ -70,7 +71,7 @@ class Reader:
             return reader(self, e)
         except IvjoinError as error:
             raise placed(error, e, self.text) from None
-        except (ValueError, ArithmeticError) as error:  # for example more digits than Python reads
+        except (ValueError, ArithmeticError) as error:  # for example, a number with too many digits for Python
             raise placed(ConditionError(f"{described(e)} cannot be read: {error}"), e, self.text) from error
 
     # Leaves
@@ -130,7 +131,7 @@ class Reader:
 
     def _summands(self, e: Any) -> tuple[Node, Node]:
         a, b = self.read(e.this), self.read(e.expression)
-        # An interval in hours turns a date into a timestamp even if it is a whole number of days.
+        # A date plus an interval in hours is a timestamp, even if the interval is a whole number of days.
         if a.type == DATE and b.type.kind == "duration" and has_clock(e.expression):
             a = build.cast(a, timestamp("us", self.zone), self.zone)
         elif b.type == DATE and a.type.kind == "duration" and has_clock(e.this):
@@ -144,7 +145,7 @@ class Reader:
         if isinstance(inner, exp.Literal) and not inner.is_string:
             return constant(inner, -1)
         if isinstance(inner, exp.TryCast) and isinstance(inner.this, exp.Literal) and not inner.args.get("safe"):
-            # A number with a suffix: -128Y is a number, -(128Y) would overflow.
+            # -128Y is one literal with a suffix, because -(128Y) would overflow.
             if not inner.this.is_string or str(inner.this.this).replace(".", "").isdigit():
                 number, to = Decimal(str(inner.this.this)), type_of(inner.args["to"], self.zone)
                 if to == FLOAT64:
@@ -198,7 +199,7 @@ class Reader:
         raise ConditionError(f"IS takes NULL, TRUE, FALSE or [NOT] DISTINCT FROM, not {e.expression.sql('spark')}")
 
     def text_of(self, e: Any) -> Node:
-        """Return the argument as a text; for an instant, its local time."""
+        """Return the argument as text. The text of an instant is its local time."""
         return local_text(self.read(e), self.zone)
 
     def like(self, e: Any, escape: str = "\\") -> Node:

@@ -1,8 +1,8 @@
-"""Read conditions as SymPy relations and boolean expressions.
+"""Read conditions from SymPy relations and boolean expressions.
 
 A symbol is a column: ``l_a`` or ``l.a`` of the left input, ``r_a`` or ``r.a`` of the right, or a bare name that is
-unique. SymPy computes with real numbers. The node computes the expression in SymPy's stored order of terms and factors,
-with machine arithmetic in Spark's types.
+unique. SymPy computes with real numbers, and the node computes with Spark's types. The node uses the order of terms and
+factors that SymPy stores.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ __all__ = ["from_sympy"]
 
 
 def from_sympy(expr: Any, scope: Scope, timezone: str = "UTC") -> Node:
-    """Return the node of a SymPy expression, relation or boolean; ``timezone`` is the zone of calendar days.
+    """Return the node of a SymPy expression, relation or boolean. ``timezone`` is the zone of calendar days.
 
-    Integers become int literals, rationals and floats float64; ``p*x/q`` is a division by q. A wrong name is a
-    ColumnError, an expression without an equivalent operator an UnsupportedError.
+    Integers become int literals. Rationals and floats become float64, and ``p*x/q`` is a division by q. An unknown
+    column raises a ColumnError. An expression without an equivalent operator raises an UnsupportedError.
     """
     zone_named(timezone)
     return _Reader(scope, timezone).read(expr)
@@ -79,7 +79,7 @@ class _Reader:
         return found[0]
 
     def sum(self, e: Any) -> Node:
-        # Added terms come first, so that the rest can be subtracted. A number comes last, as a person would write it.
+        # Positive terms come first, so that the negative terms can be subtracted from them. Numbers come last.
         terms = sorted(e.args, key=lambda t: (bool(t.could_extract_minus_sign()), bool(t.is_number)))
         out = self.read(terms[0])
         for t in terms[1:]:
@@ -123,7 +123,7 @@ class _Reader:
             return build.div(literal(1), self.read(base**-exponent))
         x = self.read(base)
         if isinstance(exponent, sympy.Integer) and 2 <= exponent <= 4:
-            # The square of a whole number seldom fits the number's own width.
+            # Compute with 64 bits, because the square of a narrower integer often does not fit its type.
             x = build.cast(x, INT64) if x.type.kind == "int" and x.type.bits < 64 else x
             return reduce(build.mul, [x] * int(exponent))
         return build.real("pow", x, self.read(exponent))
@@ -212,7 +212,7 @@ def _rules() -> list[tuple[Any, Callable[[_Reader, Any], Node]]]:
     import sympy as sp
     from sympy.logic import boolalg
 
-    # Forms that SymPy represents specially; the operators' records define the rest.
+    # SymPy classes with special forms. The records of the operators define all others.
     own: list[tuple[Any, Callable[[_Reader, Any], Node]]] = [
         (sp.Add, _Reader.sum),
         (sp.Mul, _Reader.product),
