@@ -1,7 +1,7 @@
-"""Propagate intervals through the graph of a condition, up and down, to bound values of future rows.
+"""Propagate intervals up and down the graph of a condition, to bound the values of future rows.
 
-`contract` narrows a box of column intervals; `forward`, `contract_nodes` and `Dom` do the same for expression nodes.
-Bounds enclose every operation as the machine executes it. An operator without a rule narrows nothing.
+`contract` narrows a box of column intervals. `forward`, `contract_nodes` and `Dom` do the same for expression nodes.
+Bounds include rounding and overflow of machine operations. An operator without a rule narrows nothing.
 """
 
 from ivjoin.functions.rules.domain import Dom

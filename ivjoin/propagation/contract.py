@@ -1,8 +1,9 @@
 """``contract``: narrow a box of column intervals to the part that can satisfy a condition.
 
 - A column of the box is never NULL. A float column may be NaN only if it has no upper bound.
-- A point at which the condition raises an error does not satisfy it. The evaluator decides a box of one point.
-- In wider boxes, a division by zero may be an error or a NULL, because engines differ. In a join, it is an error.
+- A point at which the condition raises an error does not satisfy it.
+- The condition is evaluated for a box that contains only one point.
+- In a larger box, a division by zero may be an error or a NULL, because engines differ. In a join, it is an error.
 """
 
 from __future__ import annotations
@@ -165,7 +166,7 @@ def contract(
 
 
 def _at_point(condition: Node, known: Mapping[Node, Dom]) -> bool | None:
-    """Return whether the condition evaluates to TRUE at the one point of a box; None if the box is wider."""
+    """Return whether the condition is TRUE at the only point of a box. None if the box has more points."""
     from ivjoin.conditions.evaluate import constant
 
     if not all(c in known for c in columns_of(condition)):
@@ -198,7 +199,7 @@ def _domain(name: str, t: Type, lo: Any, hi: Any) -> Dom:
 
 
 def _inside(value: Any, t: Type, name: str, up: bool) -> Any:
-    """Return the physical value of a bound, moved into the box if the type does not have it."""
+    """Return the physical value of a bound. A value that the type cannot represent is rounded into the box."""
     if hasattr(value, "as_py"):
         value = value.as_py()
     elif hasattr(value, "item") and hasattr(value, "dtype") and not getattr(value, "shape", ()):
@@ -242,7 +243,7 @@ def _moved(value: Any, t: Type, up: bool) -> Any:
 
 
 def _shown(value: Any, t: Type, up: bool) -> Any:
-    """Return a physical bound as a Python value, rounded outward if Python's type is coarser, or None."""
+    """Return a physical bound as a Python value, or None. It is rounded outward if Python's type is coarser."""
     if value is None or t.kind not in HAVE_INTERVALS:
         return value
     out = shown(t, value, up)

@@ -1,7 +1,8 @@
-"""The graph of a condition with a domain at each node, propagated bottom-up and top-down to a fixpoint.
+"""Propagate domains up and down the graph of a condition, until they no longer change.
 
-Each distinct node is visited once, in topological order, so all uses of a shared sub-expression narrow it. Rules run
-only where a domain changed, for at most a capped number of rounds. Stopping early gives wider, correct domains.
+The graph contains each distinct node once, so every use of a shared sub-expression narrows it. Nodes are visited in
+topological order, and rules run only where a domain changed. The number of rounds is limited. If propagation stops
+early, the domains are wider, but still correct.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ from ivjoin.propagation.rules import rule_of
 
 __all__ = ["Outcome", "Propagator"]
 
-# Alternatives that are tried, times the nodes that each may visit. A condition of 5,000 conjuncts would take minutes.
+# The number of alternatives times the number of nodes. Without a limit, a condition of 5,000 conjuncts takes minutes.
 _MOST_WORK = 1 << 17
 
 
 class Outcome(enum.Enum):
-    """The result of a contraction: nothing new, a smaller box, or no point that satisfies the condition."""
+    """The result of a contraction. INFEASIBLE means that no point satisfies the condition."""
 
     UNCHANGED = "unchanged"
     CONTRACTED = "contracted"
@@ -38,10 +39,11 @@ class Outcome(enum.Enum):
 
 
 class Propagator:
-    """Propagate "all of these conditions are TRUE" through their common graph. One propagator serves many boxes.
+    """Propagate "all of these conditions are TRUE" through their common graph. A propagator can serve many boxes.
 
-    ``also`` are further expressions whose domains are needed. ``zero_gives_null``: a division by zero may be NULL, as
-    without ANSI mode. Otherwise it is an error, so no satisfying point contains one. Methods raise Infeasible.
+    ``also`` are further expressions whose domains are needed. With ``zero_gives_null``, a division by zero may be NULL,
+    as in Spark without ANSI mode. Otherwise it is an error, so no satisfying point has a division by zero. Methods
+    raise Infeasible if no point satisfies the conditions.
     """
 
     __slots__ = (
@@ -55,7 +57,7 @@ class Propagator:
         sums = normal_forms(nodes, at, 1)
         extra = [r for _, _, r in remainders(nodes, sums).values()]
         if extra:
-            # In front, so that they precede the nodes that use them.
+            # The new nodes come first, because arguments must precede the nodes that use them.
             nodes = list(walk(*extra, *conjuncts, *also))
             at = arguments(nodes)
             sums = normal_forms(nodes, at, 1)
@@ -66,7 +68,7 @@ class Propagator:
         for i, args in enumerate(at):
             for j in dict.fromkeys(args):
                 parents[j].append(i)
-        # A lazy operator still evaluates its first argument.
+        # A lazy operator always evaluates its first argument.
         strict = [at[i] if r.strict is None else at[i][: len(r.strict)] for i, r in enumerate(self.rules)]
         wanted = {self.index[n] for n in also}
         rests = {i: (x, k, self.index[r]) for i, (x, k, r) in remainders(nodes, sums).items()}
@@ -95,11 +97,11 @@ class Propagator:
         self._forward: list[Forward | None] = [r.forward for r in self.rules]
         self._backward: list[Backward | None] = [r.backward for r in self.rules]
         self._cases: list[tuple[int, Cases]] = [(i, r.cases) for i, r in enumerate(self.rules) if r.cases is not None]
-        self._cases = self._cases[: _MOST_WORK // max(1, len(nodes))]  # fewer narrow less, which is wider but correct
+        self._cases = self._cases[: _MOST_WORK // max(1, len(nodes))]  # fewer cases give wider, correct domains
         finer = [(i, r.finer) for i, r in enumerate(self.rules) if r.finer is not None]
         ways = _ways(at, self.roots) if finer else []
         self._finer = [(i, offer) for i, offer in finer if _read_again(i, at, ways, nodes)]
-        # Comparisons of numbers that are TRUE: the backward pass finds out whether they can be.
+        # Comparisons of numbers. If they must be TRUE, the backward pass decides whether that is possible.
         self._quiet = bytearray(
             n.op in COMPARISONS and n.args[0].type.kind not in ("bool", "string", "binary", "null") for n in nodes
         )
@@ -108,7 +110,7 @@ class Propagator:
         self._scopes = {}
 
     def _fresh(self) -> list[Any]:
-        """Return the domains of all nodes without any knowledge of the columns."""
+        """Return the domains of all nodes if nothing is known about the columns."""
         D: list[Any] = []
         for n, r in zip(self.nodes, self.rules):
             if n.op == "literal":
@@ -118,7 +120,7 @@ class Propagator:
         return D
 
     def _settled(self) -> State | None:
-        """Return the state in which all conjuncts are TRUE and nothing else is known, where contractions start."""
+        """Return the initial state of contractions: all conjuncts are TRUE, and nothing else is known."""
         n = len(self.nodes)
         s = State(self.structure, self._template.copy(), bytearray(n), bytearray(n), bytearray(n))
         try:
@@ -133,7 +135,7 @@ class Propagator:
         return s
 
     def start(self, known: Mapping[Node, Dom]) -> State:
-        """Return the state with the known domains, before anything is propagated."""
+        """Return the state with the known domains before propagation."""
         if self._base is None:
             raise Infeasible
         s = self._base.copy()
@@ -151,9 +153,9 @@ class Propagator:
         return s
 
     def fixpoint(self, s: State, rounds: int, thorough: bool = True) -> None:
-        """Propagate up and down until nothing changes, ``rounds`` times at most.
+        """Propagate up and down until nothing changes, at most ``rounds`` times.
 
-        ``thorough``: run a rule again on its own result, which may narrow further.
+        With ``thorough``, a rule runs again on its own result, which may narrow further.
         """
         D, up, down, required = s.D, s.up, s.down, s.required
         forward, backward, quiet = self._forward, self._backward, self._quiet
@@ -200,7 +202,7 @@ class Propagator:
                 self.join(s, cases, rounds, 1, thorough)
 
     def _scope(self, root: int, outer: bytearray | None) -> bytearray:
-        """Return the nodes below a node, and the ones that every satisfying point evaluates."""
+        """Return the nodes below a node, and the nodes that are evaluated at every satisfying point."""
         found = self._scopes.get(root)
         if found is None:
             found = bytearray(len(self.nodes)) if self._base is None else self._base.required[:]
@@ -217,7 +219,7 @@ class Propagator:
         return bytearray(a & b for a, b in zip(found, outer))
 
     def join(self, s: State, cases: Sequence[Case], rounds: int, depth: int, thorough: bool = True) -> None:
-        """Narrow to the hull of several cases, at least one of them true."""
+        """Narrow to the hull of several cases. At least one of them is true at each satisfying point."""
         left: list[State] = []
         touched: set[int] = set()
         for case in cases:
@@ -231,7 +233,7 @@ class Propagator:
                     self.split(branch, rounds, depth - 1, thorough)
             except Infeasible:
                 continue
-            # If one branch does not change a node, neither does the hull.
+            # A node that one branch does not change is not changed by the hull.
             touched = touched.intersection(branch.touched) if left else set(branch.touched)
             if not thorough and all(self.nodes[j].type.kind == "bool" for j in touched):
                 return
@@ -252,13 +254,13 @@ class Propagator:
                 s.changed(j)
 
     def run(self, known: Mapping[Node, Dom], rounds: int = 4, depth: int = 1, thorough: bool = True) -> State:
-        """Propagate from known domains, and try alternatives up to a depth."""
+        """Propagate from known domains, and try alternatives up to a nesting depth."""
         s = self.start(known)
         self.settle(s, rounds, depth, thorough)
         return s
 
     def settle(self, s: State, rounds: int, depth: int, thorough: bool = True) -> None:
-        """Alternate between the fixpoint and the alternatives until the alternatives narrow nothing."""
+        """Propagate and try alternatives in turn, until the alternatives narrow nothing."""
         self.fixpoint(s, rounds, thorough)
         if not depth or not (self._cases or (thorough and self._finer)):
             return
@@ -272,9 +274,9 @@ class Propagator:
     def contract(
         self, known: Mapping[Node, Dom], want: Sequence[Node], rounds: int = 2, depth: int = 1, thorough: bool = False
     ) -> tuple[Outcome, dict[Node, Dom]]:
-        """Return the domains of the nodes ``want`` at points that satisfy all conjuncts, within a bounded time.
+        """Return the outcome, and the domains of the nodes ``want`` at points that satisfy all conjuncts.
 
-        Nodes that are not ``known`` have the domain of their type.
+        The time is bounded. Nodes that are not in ``known`` have the domain of their type.
         """
         try:
             s = self.run(known, rounds, depth, thorough)
@@ -291,7 +293,7 @@ class Propagator:
         return outcome, out
 
     def upward(self, known: Mapping[Node, Dom]) -> list[Any]:
-        """Return the domains of all nodes by forward rules alone, without assuming a condition."""
+        """Return the domains of all nodes by forward rules alone. The conjuncts are not assumed to be TRUE."""
         D, up, parents, rules = self._template.copy(), bytearray(len(self.nodes)), self.structure.parents, self._forward
         for node, dom in known.items():
             j = self.index.get(node)
@@ -319,7 +321,7 @@ class Propagator:
 
 
 def _read_again(i: int, at: Sequence[tuple[int, ...]], ways: Sequence[int], nodes: Sequence[Node]) -> bool:
-    """Return whether a column inside node i is also read outside of the node."""
+    """Return whether a column inside node i is also read outside the node."""
     through = [0] * (i + 1)
     through[i] = ways[i]
     for j in range(i, -1, -1):
@@ -343,5 +345,5 @@ def _ways(at: Sequence[tuple[int, ...]], roots: Sequence[int]) -> list[int]:
 
 
 def _takes(p: int, parent: Node, s: Normal | None) -> bool:
-    """Return whether a parent uses its argument outside of a linear form. Comparisons have their own equations."""
+    """Return whether a parent uses its argument outside a linear form. Comparisons have their own equations."""
     return parent.op not in COMPARISONS and (s is None or (p,) in s.terms)

@@ -1,7 +1,6 @@
-"""Atoms that are linear while their argument has one sign or one order: ``abs``, ``least``, ``greatest``.
+"""Replace ``abs``, ``least`` and ``greatest`` by linear forms if the domains decide their result.
 
-If x is not negative, ``abs(x) - x`` is 0, which the rules of the two operators cannot see. A linear form replaces the
-atoms that the domains decide. Each combination's form is cached.
+For example, ``abs(x) - x`` is 0 if x is not negative. The rules of the two operators alone cannot find this.
 """
 
 from __future__ import annotations
@@ -17,9 +16,9 @@ __all__ = ["Opening", "openings"]
 
 
 class Opening(NamedTuple):
-    """The options of an atom: it is one of ``factor * node``.
+    """The options ``factor * node`` of an atom, which always equals one of them.
 
-    ``choose`` returns the option that the domains decide, or None.
+    ``choose`` returns the index of the option that the domains decide, or None.
     """
 
     options: tuple[tuple[int, int], ...]
@@ -27,7 +26,7 @@ class Opening(NamedTuple):
 
 
 def openings(nodes: Sequence[Node], at: Sequence[tuple[int, ...]]) -> dict[int, Opening]:
-    """Return the atoms of a graph that can be decided, by place."""
+    """Return the atoms of a graph that domains may decide, by their place."""
     out = {}
     for i, n in enumerate(nodes):
         if not n.type.is_discrete:
@@ -55,7 +54,7 @@ def _order_of(at: tuple[int, ...], greatest: bool) -> Callable[[list[Any]], int 
             lo, hi, flags = D[j]
             if flags & NULL or lo > hi:
                 continue
-            # The function skips nulls, so only the other arguments matter.
+            # The function skips nulls, so the other arguments may be NULL.
             others = [D[o] for o in at if o != j]
             if all(o[0] > o[1] or (o[1] <= lo if greatest else o[0] >= hi) for o in others):
                 return k

@@ -1,6 +1,6 @@
-"""Equations of polynomials in which an expression occurs twice: the bounds of the whole, and from these of each atom.
+"""Equations for polynomials in which an expression occurs twice. They bound the polynomial, and then each of its atoms.
 
-The result is intersected with the domain from the operators; it never replaces it.
+The result is always intersected with the domain that the operators give.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def joined(first: Equation | None, second: Equation | None) -> Equation | None:
 
 
 def both(rule: Rule, e: Equation) -> Rule:
-    """Combine an operator's rule and its node's equation, one after the other."""
+    """Return a rule that runs the operator's rule and then the equation."""
     forward, backward = rule.forward, rule.backward
     if forward is None or backward is None:
         return rule
@@ -70,10 +70,10 @@ def both(rule: Rule, e: Equation) -> Rule:
 def polynomial_equation(
     i: int, n: Node, at: tuple[int, ...], normal: Sequence[Normal | None], used: bool, discrete: frozenset[int]
 ) -> Equation | None:
-    """Return the equation of a comparison or a number; None if the operators alone find the same bounds.
+    """Return the equation of a comparison or a number, or None if the operators alone find the same bounds.
 
-    ``used``: the node is an argument of a node outside polynomials. ``discrete`` are the places of whole numbers.
-    ``linear`` makes the equations of linear forms of whole numbers.
+    ``used`` is true if the node is an argument of a node that is not a polynomial. ``discrete`` are the indexes of
+    whole numbers. ``linear`` creates the equations of linear forms of whole numbers.
     """
     try:
         return _equation(i, n, at, normal, used, discrete)
@@ -113,9 +113,9 @@ def _pays(d: Normal, whole: bool) -> bool:
 
 
 def comparison(i: int, op: str, p: Polynomial) -> Equation:
-    """Return the equation of ``p op 0`` in whole numbers."""
+    """Return the equation of ``p op 0`` over whole numbers."""
     g = gcd(*(c for m, c in p.items() if m)) or 1
-    more = p.get((), 0) % g  # p is g times the solved polynomial, and more
+    more = p.get((), 0) % g  # p is g times the solved polynomial plus this
     solver = Solver({m: c // g for m, c in p.items() if c // g}, True)
 
     def ends(op: str) -> tuple[Any, Any]:
@@ -150,7 +150,7 @@ def comparison(i: int, op: str, p: Polynomial) -> Equation:
 
 
 def _rounded(i: int, op: str, solver: Solver, error: Callable[[Sequence[Any]], float]) -> Equation:
-    """Return the equation of a comparison of floats with 0; ``error`` bounds the distance from the polynomial."""
+    """Return the equation of a comparison of floats with 0. ``error`` bounds the distance from the polynomial."""
 
     def backward(s: State) -> None:
         mask = s.D[i]

@@ -1,4 +1,4 @@
-"""Propagation for the join: from known domains of expressions to domains of other expressions."""
+"""Propagation for joins: derive domains of expressions from known domains of other expressions."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ __all__ = ["contract_nodes", "forward", "forward_all", "propagator"]
 
 @lru_cache(128)
 def propagator(conjuncts: tuple[Node, ...], also: tuple[Node, ...]) -> Propagator:
-    """Return a propagator of conjuncts that also has the nodes ``also``; one of the last 128 if possible.
+    """Return a propagator of conjuncts that also contains the nodes ``also``. The last 128 propagators are cached.
 
-    A division by zero is an error in a join, so TRUE conjuncts contain none. Without conjuncts, a row may raise an
-    error.
+    In a join, a division by zero is an error, so it cannot occur in conjuncts that are TRUE. Without conjuncts, a row
+    may raise an error.
     """
     return Propagator(conjuncts, also, zero_gives_null=not conjuncts)
 
 
 def forward(node: Node, known: Mapping[Node, Dom]) -> Dom:
-    """Return a domain that encloses every value of an expression; a column without a known domain has any value."""
+    """Return a domain that contains every value of an expression. A column that is not in ``known`` has any value."""
     found = known.get(node)
     if found is not None:
         return found
@@ -31,7 +31,7 @@ def forward(node: Node, known: Mapping[Node, Dom]) -> Dom:
 
 
 def forward_all(nodes: Sequence[Node], known: Mapping[Node, Dom]) -> dict[Node, Dom]:
-    """Return for each expression a domain that encloses every value of it; see :func:`forward`."""
+    """Return for each expression a domain that contains all of its values. See :func:`forward`."""
     of_all = Propagator((), nodes)
     doms = of_all.upward(known)
     return {n: known.get(n) or Dom(n.type, doms[of_all.index[n]]) for n in nodes}
@@ -43,8 +43,8 @@ def contract_nodes(
 ) -> tuple[Outcome, dict[Node, Dom]]:
     """Return the outcome, and the domains of the expressions ``want`` at the points where every conjunct is TRUE.
 
-    The outcome is INFEASIBLE if no point satisfies the conjuncts, CONTRACTED if a wanted domain is smaller than its
-    known domain. ``also`` are all expressions that later calls want, so that one propagator serves them. A bound may
-    travel through one conjunct in each of ``rounds`` passes.
+    The outcome is INFEASIBLE if no point satisfies the conjuncts, and CONTRACTED if a wanted domain is smaller than its
+    known domain. ``also`` are all expressions that later calls want, so that one propagator serves all calls. In each
+    of ``rounds`` passes, a bound may propagate through one more conjunct.
     """
     return propagator(tuple(conjuncts), tuple(want if also is None else also)).contract(known, want, rounds)

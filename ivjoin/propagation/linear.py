@@ -1,9 +1,9 @@
-"""Linear forms: bound and solve a sum as one equation, so that an expression that occurs twice counts once.
+"""Bound and solve a sum as one linear equation, so that repeated expressions cancel.
 
-At every point without an error, a node equals ``sum of coefficient * atom + constant`` with integer coefficients,
-whatever its width. This is true for ints, and for decimals and times while no digit is cut. The domain of the form is
-intersected with the domain from the operators. An atom is a node that is not linear. ``x - k * (x div k)`` is
-recognised as ``x % k``.
+Unless it raises an error, a node equals ``sum of coefficient * atom + constant`` with integer coefficients. This is
+true for ints of any width, and for decimals and times if no digit is dropped. An atom is a node that is not linear. The
+domain of the form is intersected with the domain that the operators give. ``x - k * (x div k)`` is recognised as
+``x % k``.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ __all__ = ["Forms", "arguments", "equation", "remainders"]
 
 
 def arguments(nodes: Sequence[Node]) -> list[tuple[int, ...]]:
-    """Return the places of the arguments of each node."""
+    """Return the indexes of the arguments of each node."""
     index = {n: i for i, n in enumerate(nodes)}
     return [tuple(index[a] for a in n.args) for n in nodes]
 
 
 def remainders(nodes: Sequence[Node], known: Sequence[Normal | None]) -> dict[int, tuple[int, int, Node]]:
-    """Return for each atom ``x div k`` with a constant k: the atom x, k, and the node ``x % k``."""
+    """Return (x, k, node of ``x % k``) for each atom ``x div k`` with a constant k."""
     out = {}
     for i, n in enumerate(nodes):
         if n.op == ops.INTDIV and n.type.kind == n.args[0].type.kind == "int" and n.args[1].op == "literal":
@@ -50,7 +50,10 @@ def _with_remainders(d: Normal, found: dict[int, tuple[int, int, int]]) -> Norma
 
 
 def _without_quotients(d: Normal, found: dict[int, tuple[int, int, int]]) -> Normal | None:
-    """Return a multiple of a form in which ``(x - x % k) / k`` replaces ``x div k``; None if the form has no x."""
+    """Replace ``x div k`` by ``(x - x % k) / k`` in a form, and return a multiple with integer coefficients.
+
+    None if the form does not contain such an x.
+    """
     out = None
     for q, (x, k, r) in found.items():
         c = d.terms.get((q,), 0)
@@ -63,8 +66,8 @@ def _without_quotients(d: Normal, found: dict[int, tuple[int, int, int]]) -> Nor
 class Forms(NamedTuple):
     """The linear forms of a graph: the sum of each node, or None.
 
-    ``remainders`` has, for atoms ``x div k``, the place of x, k itself, and the place of ``x % k``. ``openings`` are
-    atoms that are linear under a condition on the domains.
+    ``remainders`` contains (index of x, k, index of ``x % k``) for each atom ``x div k``. ``openings`` are atoms that
+    some domains make linear.
     """
 
     sums: list[Normal | None]
@@ -73,9 +76,9 @@ class Forms(NamedTuple):
 
 
 def equation(i: int, n: Node, at: tuple[int, ...], known: Forms, used: bool) -> Equation | None:
-    """Return the equation of a node; None if the operators alone find the same bounds.
+    """Return the equation of a node, or None if the operators alone find the same bounds.
 
-    ``used``: the node is an argument of a node that is not linear.
+    ``used`` is true if the node is an argument of a node that is not linear.
     """
     d: Normal | None
     if n.op in NEGATED:
@@ -94,7 +97,7 @@ def equation(i: int, n: Node, at: tuple[int, ...], known: Forms, used: bool) -> 
 
 
 def _closed_both(i: int, op: str, d: Normal, known: Forms) -> Equation | None:
-    """Return the equation of a form, and in a comparison also of the form without quotients."""
+    """Return the equation of a form. For a comparison, also use the form without quotients."""
     plain = _closed(i, op, _with_remainders(d, known.remainders))
     if op not in NEGATED:
         return plain
@@ -103,7 +106,7 @@ def _closed_both(i: int, op: str, d: Normal, known: Forms) -> Equation | None:
 
 
 def _closed(i: int, op: str, d: Normal) -> Equation | None:
-    """Return the equation of a form, if it finds more than the operators."""
+    """Return the equation of a form, or None if the operators alone find the same bounds."""
     if op not in NEGATED:
         return value(i, d) if d.repeats else None
     factors = [c for m, c in d.terms.items() if m]
@@ -113,7 +116,7 @@ def _closed(i: int, op: str, d: Normal) -> Equation | None:
 
 
 def _reachable(d: Normal, known: Forms) -> list[int]:
-    """Return the atoms that can be replaced, inner ones after outer ones."""
+    """Return the atoms that can be replaced. Outer atoms come before inner ones."""
     out: list[int] = []
     stack = [x for x in atoms_of(d.terms) if x in known.openings]
     while stack:
@@ -130,7 +133,7 @@ def _reachable(d: Normal, known: Forms) -> list[int]:
 
 
 def _would_repeat(d: Normal, places: list[int], known: Forms) -> bool:
-    """Return whether an atom may occur twice after atoms are replaced."""
+    """Return whether an atom may occur twice after the replacement of atoms."""
     count: dict[int, int] = dict.fromkeys(atoms_of(d.terms), 1)
     for x in places:
         inside = {z for y, _ in known.openings[x].options for z in atoms_of(known.sums[y].terms)}  # type: ignore[union-attr]
@@ -140,7 +143,7 @@ def _would_repeat(d: Normal, places: list[int], known: Forms) -> bool:
 
 
 def _opening(i: int, op: str, d: Normal, places: list[int], known: Forms) -> Equation:
-    """Return an equation that replaces atoms as the domains decide them."""
+    """Return an equation that replaces the atoms that the domains decide. The form of each combination is cached."""
     made: dict[tuple[int | None, ...], Equation | None] = {}
     choosers = [known.openings[x].choose for x in places]
     atoms = dict.fromkeys(atoms_of(d.terms))

@@ -1,7 +1,7 @@
-"""Find comparisons that bound the same sum by ranges that do not overlap: no row satisfies all of them.
+"""Find comparisons that contradict each other because they bound the same sum by disjoint ranges.
 
-For whole numbers, ``a > b`` is ``a - b >= 1``, and ``a < b + 1`` is ``a - b <= 0``. Propagation in turn narrows the box
-by one unit at a time. Together they are empty for every box.
+For example, ``a > b`` is ``a - b >= 1`` for whole numbers, and ``a < b + 1`` is ``a - b <= 0``, so no row satisfies
+both. The rules of the two comparisons, run in turn, would narrow the box by only one unit at a time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["contradict"]
 def contradict(
     nodes: Sequence[Node], at: Sequence[tuple[int, ...]], roots: Iterable[int], sums: Sequence[Normal | None]
 ) -> bool:
-    """Return whether the comparisons among the roots, which are TRUE, contradict each other."""
+    """Return whether the comparisons among the roots cannot all be TRUE."""
     found: dict[tuple[tuple[Monomial, int], ...], tuple[int | None, int | None]] = {}
     stack = [(i, True) for i in roots]
     while stack:

@@ -1,9 +1,9 @@
 """Derive the direction of an expression over arriving rows from the declared orders of its columns.
 
-Ascending values never fall, descending ones never rise. A row whose value is NULL, NaN or an error has no place in the
-order and may arrive at any time. An operator follows an order only if each of its values comes from ordered values:
-``floor(NaN)`` is 0 and ``least`` skips nulls, so these need arguments that are provably neither. An order that cannot
-be proved does not exist: the last digit of ``exp`` may fall while its argument rises.
+Ascending values never fall, and descending values never rise. A row whose value is NULL, NaN or an error has no place
+in the order, and may arrive at any time. An operator follows an order only if each of its values comes from ordered
+values. For example, ``floor(NaN)`` is 0 and ``least`` skips nulls, so these need arguments that cannot be NaN or NULL.
+A direction must be proved. For example, the last digit of ``exp`` may fall while its argument rises.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ SAME, NO = Direction.CONSTANT, Direction.NONE
 
 
 def ordering(node: Node, orders: Mapping[Node, Direction], known: Mapping[Node, Dom] | None = None) -> Direction:
-    """Return the direction of an expression; NONE unless a direction is proved.
+    """Return the direction of an expression, or NONE if no direction can be proved.
 
-    ``known`` are known domains, such as bounds: a product rises if no factor is negative.
+    ``known`` are known domains, such as bounds. For example, a product of rising values rises if no factor is negative.
     """
     p = Propagator((), (node,))
     domains = [Dom(n.type, d) for n, d in zip(p.nodes, p.upward(known or {}))]
@@ -38,7 +38,7 @@ def ordering(node: Node, orders: Mapping[Node, Direction], known: Mapping[Node, 
         if direction is None:
             direction = _of(n, [found[p.index[a]] for a in n.args], [domains[p.index[a]] for a in n.args], domains[i])
         if direction is NO and (s := sums[i]) is not None and (i,) not in s.terms:
-            # Repeated atoms cancel: (a + b) - b has the direction of a.
+            # In a linear form, repeated atoms cancel: (a + b) - b has the direction of a.
             direction = together([found[m[0]] if c > 0 else -found[m[0]] for m, c in s.terms.items() if m])
         found.append(direction)
     return found[p.index[node]]
@@ -46,7 +46,7 @@ def ordering(node: Node, orders: Mapping[Node, Direction], known: Mapping[Node, 
 
 def _of(n: Node, directions: list[Direction], args: list[Dom], result: Dom) -> Direction:
     if n.op == "literal" or (not result.is_empty and result.lo is not None and result.lo == result.hi):
-        # At most one value besides NULL and NaN, which have no place in the order.
+        # The expression has only one value, apart from NULL and NaN, which have no place in the order.
         return SAME
     if not n.args:
         return NO

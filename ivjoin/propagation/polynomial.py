@@ -1,9 +1,8 @@
-"""Polynomials of a graph: each node as a sum of products of other nodes, with a bound on its rounding error.
+"""Express each node of a graph as a polynomial of other nodes, with a bound on its rounding error.
 
-A whole number equals its polynomial unless an operation overflows, which is an error. A float's distance from its
-polynomial is bounded step by step from the magnitudes of the operands. An unbounded magnitude bounds nothing.
-
-Coefficients are ints for whole numbers, and fractions for floats.
+A whole number equals its polynomial unless an operation overflows, which is an error. The rounding error of a float is
+bounded step by step, from the magnitudes of the operands. If a magnitude is unbounded, the error is too. Coefficients
+are ints for whole numbers, and fractions for floats.
 """
 
 from __future__ import annotations
@@ -26,15 +25,15 @@ __all__ = [
 
 _MOST_TERMS = 12
 _MOST_FACTORS = 3
-# Rounding to nearest is off by half a unit in the last place. A whole unit is allowed here, which also covers the
-# computation of the bound itself. Below the normal numbers, the error is absolute.
+# Rounding to nearest has an error of at most half a unit in the last place. A whole unit is allowed here, to cover
+# rounding in the computation of the bound. For subnormal numbers, the error is absolute.
 _UNIT = {32: (2.0**-23, 2.0**-148), 64: (2.0**-52, 5e-324)}
-# The error of the sum computed in doubles, as a fraction of the added magnitudes.
+# The relative error of a sum of doubles, as a fraction of the sum of the magnitudes.
 SLOP = 2.0**-50
 
 
 class Step(NamedTuple):
-    """One rounded operation: the node, its kind, the nodes it reads, and its error in units of the last place."""
+    """One rounded operation: its node, kind and arguments, and its error in units of the last place."""
 
     place: int
     kind: str  # add, mul or scale
@@ -46,8 +45,8 @@ class Step(NamedTuple):
 class Normal(NamedTuple):
     """A node as a polynomial.
 
-    ``steps`` are the rounded operations between the atoms and the node, arguments first; empty for a whole number.
-    ``uses`` counts how often the expression reads each atom; a square reads its root once.
+    ``steps`` are the rounded operations between the atoms and the node, arguments first. A whole number has no steps.
+    ``uses`` counts how often the expression reads each atom. A square reads its root once.
     """
 
     terms: Polynomial
@@ -70,7 +69,7 @@ def atoms_of(p: Polynomial) -> tuple[int, ...]:
 
 
 def uses_of(args: Iterable[Normal]) -> dict[int, int]:
-    """Return how often several expressions together read each atom."""
+    """Return how often several expressions read each atom in total."""
     out: dict[int, int] = {}
     for a in args:
         for x, k in a.uses.items():
@@ -81,10 +80,10 @@ def uses_of(args: Iterable[Normal]) -> dict[int, int]:
 def normal_forms(
     nodes: Sequence[Node], at: Sequence[tuple[int, ...]], degree: int = _MOST_FACTORS
 ) -> list[Normal | None]:
-    """Return the polynomial of each node in topological order; None for a node that is not a number.
+    """Return the polynomial of each node, or None for nodes that are not numbers. Nodes are in topological order.
 
-    ``degree`` is the most factors of a term. Of degree 1 are the linear forms of whole numbers, with any number of
-    terms.
+    ``degree`` is the maximum number of factors in a term. With degree 1, the results are the linear forms of whole
+    numbers, with any number of terms.
     """
     out: list[Normal | None] = []
     for i, n in enumerate(nodes):
@@ -117,7 +116,7 @@ def _is_small(p: Polynomial, degree: int) -> bool:
 
 
 def _of(n: Node, i: int, at: tuple[int, ...], args: list[Normal]) -> Normal | None:
-    # The rule of the operator itself knows that x * x is a square.
+    # The operator's own rule handles x * x as a square, so x is read once.
     uses = uses_of(args[:1] if len(set(at)) == 1 else args)
     if n.type.kind == "float":
         made = _of_float(n, i, at, args)
@@ -131,7 +130,7 @@ def _of(n: Node, i: int, at: tuple[int, ...], args: list[Normal]) -> Normal | No
 
 
 def _of_float(n: Node, i: int, at: tuple[int, ...], args: list[Normal]) -> tuple[Polynomial, Step] | None:
-    """Return the terms and the rounding steps."""
+    """Return the terms and the rounded operation of a float node."""
     op, a, unit = n.op, args[0].terms, _UNIT[32 if n.type.bits == 32 else 64]
     if op == ops.NEG:
         return scaled(a, -1), Step(i, "scale", at, 1.0, (0.0, 0.0))
@@ -145,7 +144,7 @@ def _of_float(n: Node, i: int, at: tuple[int, ...], args: list[Normal]) -> tuple
             return None
         return scaled(a, c), Step(i, "scale", at[:1], abs(float(c)) * 1.0000001, unit)
     if op == ops.POW and args[1].terms == {(): 2}:
-        # Not every library rounds a power correctly.
+        # Not every math library rounds a power correctly, so allow a larger error.
         return times(a, a), Step(i, ops.MUL, (at[0], at[0]), 1.0, (unit[0] * 16, unit[1] * 16))
     if op == ops.CAST and n.args[0].type.kind in ("int", "decimal", "float"):
         scale = 10 ** n.args[0].type.scale if n.args[0].type.kind == "decimal" else 1
@@ -154,7 +153,7 @@ def _of_float(n: Node, i: int, at: tuple[int, ...], args: list[Normal]) -> tuple
 
 
 def error_of(root: int, steps: Sequence[Step], D: Sequence[Any]) -> float:
-    """Return how far the computed value of a node may be from its polynomial; inf if that is not bounded."""
+    """Return the greatest distance of a node's computed value from its polynomial, or inf if it is not bounded."""
     errors: dict[int, float] = {}
     for s in steps:
         lo, hi, flags = D[s.place]
@@ -172,14 +171,14 @@ def error_of(root: int, steps: Sequence[Step], D: Sequence[Any]) -> float:
             x, y = D[args[0]], D[args[1]]
             e = max(-x[0], x[1]) * f + max(-y[0], y[1]) * e + e * f
         e += size * s.unit[0] + s.unit[1]
-        if not e < inf:  # NaN of inf times 0 included
+        if not e < inf:  # also if e is NaN, from inf * 0
             return inf
         errors[s.place] = e * 1.000001
     return errors.get(root, 0.0)
 
 
 class Terms(NamedTuple):
-    """A polynomial for evaluation: (coefficient, factors with their powers) of each term."""
+    """A polynomial in the form for evaluation: each term is (coefficient, factors with their powers)."""
 
     terms: tuple[tuple[Any, tuple[tuple[int, int], ...]], ...]
 
@@ -193,7 +192,7 @@ def ready(p: Polynomial, whole: bool) -> Terms:
 
 
 def range_of(p: Terms, D: list[Any], whole: bool) -> tuple[Any, Any] | None:
-    """Return the bounds of a polynomial; None if an atom has no value or no bound."""
+    """Return the bounds of a polynomial, or None if an atom has no value or no bound."""
     low: Any = 0
     high: Any = 0
     size: Any = 0

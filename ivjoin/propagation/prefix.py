@@ -1,11 +1,11 @@
-"""Find the longest prefix of an axis in which a condition cannot be TRUE, by forward rules alone.
+"""Find the longest prefix of an axis in which a condition cannot be TRUE, with forward rules only.
 
-Forward rules enclose every operator as the machine executes it. If a conjunct cannot be TRUE over the whole prefix, the
-prefix contains no matching row, even if the condition does not rise along the axis. Every shorter prefix is refuted
-too, so bisection finds the longest.
+Forward rules bound the results of machine operations. If they show that a conjunct cannot be TRUE over a prefix, the
+prefix contains no matching row. The condition need not be monotonic along the axis. Each shorter prefix is refuted too,
+so bisection finds the longest one.
 
-An operator without a backward rule still prunes in this way. A bound that an inverse proposes is confirmed, or moved
-outward to the nearest confirmed one.
+Operators without a backward rule can also prune in this manner. If a backward rule proposes a bound, forward rules
+confirm it, or it is moved outward to the nearest confirmed bound.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from ivjoin.propagation.dag import Propagator
 
 __all__ = ["confirmed", "dead_until", "refutes"]
 
-# How far a proposed bound is moved before it is accepted without confirmation: in powers of two of neighbouring
-# doubles, and a few units for other types.
+# How often the distance of a float bound is doubled before the proposed bound is accepted without confirmation. Other
+# types use a few units.
 _CONFIRMING_STEPS = 24
 
 
 def refutes(p: Propagator, known: Mapping[Node, Dom], axis: Node, ordinal: int, falling: bool = False) -> bool:
-    """Return whether no row at or below an ordinal of an axis (``falling``: at or above) can satisfy the conjuncts.
+    """Return whether no row at or below ``ordinal`` (``falling``: at or above) can satisfy the conjuncts.
 
-    The axis is a node of ``p``, reads one side, and has ordinals. ``known`` contains domains such as the other side's
-    frontier. Rows whose axis is NULL or NaN are not considered.
+    The axis is a node of ``p`` that reads one side and has ordinals. ``known`` contains domains, such as the frontier
+    of the other side. Rows whose axis is NULL or NaN are not considered.
     """
     return _refuter(p, known, axis, falling)(ordinal)
 
@@ -57,14 +57,13 @@ def _refuter(p: Propagator, known: Mapping[Node, Dom], axis: Node, falling: bool
 def dead_until(
     p: Propagator, known: Mapping[Node, Dom], axis: Node, falling: bool = False, near: int | None = None
 ) -> int | None:
-    """Return the ordinal up to which (``falling``: down to which) no row can satisfy the conjuncts, or None.
+    """Return the last ordinal of the longest prefix in which no row can satisfy the conjuncts, or None.
 
-    ``near`` is where the search starts, such as the result for an earlier frontier. The cost is logarithmic in the
-    distance.
+    The search starts at ``near``, such as the result for an earlier frontier. Its cost is logarithmic in the distance.
     """
     refuted = _refuter(p, known, axis, falling)
     least, most = _ends(axis, known.get(axis))
-    # Mirrored if the axis falls, so that the prefix always begins at the low end.
+    # A falling axis is mirrored, so that the prefix always begins at the low end.
     sign = -1 if falling else 1
     low, high = (-most, -least) if falling else (least, most)
 
@@ -78,10 +77,10 @@ def dead_until(
 def confirmed(
     p: Propagator, known: Mapping[Node, Dom], axis: Node, bound: int, falling: bool = False
 ) -> int:
-    """Move a bound that an inverse proposes outward until forward rules refute the rows beyond it.
+    """Move a bound that a backward rule proposes outward, until forward rules refute the rows beyond it.
 
-    ``bound`` is the ordinal of the first value that is not evicted. It stays if forward rules refute nothing near it,
-    because an inverse may know more.
+    ``bound`` is the ordinal of the first value that is not evicted. If forward rules refute nothing near it, ``bound``
+    is returned unchanged, because a backward rule may be more precise.
     """
     refuted = _refuter(p, known, axis, falling)
     out = -1 if falling else 1
@@ -95,7 +94,7 @@ def confirmed(
 
 
 def _ends(axis: Node, known: Dom | None) -> tuple[int, int]:
-    """Return the ordinals of an axis, without NaN."""
+    """Return the least and greatest ordinal of an axis, without NaN."""
     t = axis.type
     whole = Dom.of(t, None, None, null=False, nan=False) if known is None else known
     if t.kind == "float":

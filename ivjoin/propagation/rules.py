@@ -12,7 +12,7 @@ __all__ = ["rule_of"]
 
 
 def rule_of(node: Node, i: int, at: tuple[int, ...], zero_gives_null: bool = True) -> Rule:
-    """Return the rule of a node; an empty rule if the operator lacks one for these arguments."""
+    """Return the rule of a node, or an empty rule if the operator lacks one for these arguments."""
     place, meaning = Place(node, i, at, zero_gives_null), meaning_of(node)
     if meaning is None:
         return nothing(place)
@@ -21,5 +21,5 @@ def rule_of(node: Node, i: int, at: tuple[int, ...], zero_gives_null: bool = Tru
     try:
         return meaning.bounds(place) or nothing(place)
     except (IvjoinError, KeyError):
-        # An unknown zone or unit: the evaluator raises the error, and here it is enough to prune nothing.
+        # The evaluator will raise the error for an unknown zone or unit. Until then, prune nothing.
         return nothing(place)

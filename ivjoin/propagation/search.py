@@ -1,8 +1,8 @@
-"""Move bounds further than propagation does, by refuting slices at the ends of a box within a fixed budget.
+"""Tighten the bounds that propagation finds, by refuting parts of a box within a fixed budget.
 
-For each end of a column, a heap orders boxes by their nearest value. The nearest box is split and its halves are
-propagated; refuted ones are dropped. If it contains a point at which the condition is TRUE, the end is exact. When the
-budget is spent, the nearest remaining box is the bound.
+For each end of a column, a heap orders boxes by their distance from that end. The search splits the nearest box,
+propagates its halves, and drops refuted ones. If the nearest box contains a point at which the condition is TRUE, the
+bound is exact. When the budget is spent, the nearest remaining box gives the bound.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _DEPTH = 2
 def narrowed(
     p: Propagator, known: dict[Node, Dom], want: tuple[Node, ...], effort: int
 ) -> tuple[Outcome, dict[Node, Dom]]:
-    """Return the domains of the columns ``want`` where all conjuncts are TRUE, by at most ``effort`` propagations."""
+    """Return the domains of the columns ``want`` where all conjuncts are TRUE, with at most ``effort`` propagations."""
     try:
         s = p.run(known, _ROUNDS, _DEPTH)
         if effort > 0:
@@ -52,7 +52,7 @@ class _Search:
         self.effort = effort
 
     def run(self) -> None:
-        """Move each end of each column."""
+        """Tighten each end of each column."""
         left = 2 * len(self.columns)
         for j in self.columns:
             for up in (False, True):
@@ -69,7 +69,7 @@ class _Search:
         found = self._nearest(j, up)
         self.effort = before - (spent_from - self.effort)
         if found is None:
-            # No number remains; NULL and NaN may.
+            # No number remains, but NULL and NaN may.
             self.s.cut(j, 1, 0, flags)
         elif up:
             self.s.cut(j, lo, found, flags)
@@ -79,7 +79,7 @@ class _Search:
             self.p.fixpoint(self.s, _ROUNDS)
 
     def _nearest(self, j: int, up: bool) -> Any:
-        """Return the outermost value of column j that cannot be refuted; None if all are refuted."""
+        """Return the outermost value of column j that cannot be refuted. None if all values are refuted."""
         sign = -1 if up else 1
 
         def key(s: State) -> Any:
@@ -90,7 +90,7 @@ class _Search:
         for point in self.points:
             v = sign * point[j]
             best = v if best is None or v < best else best
-        count = 0  # boxes of one key are not compared
+        count = 0  # breaks ties, because states cannot be compared
         heap: list[tuple[Any, int, State]] = []
         first = self._probe(self.s, j, None, None)
         if first is not None:
@@ -114,7 +114,10 @@ class _Search:
         return None if best is None else sign * best
 
     def _probe(self, s: State, k: int, lo: Any, hi: Any, flags: bool = False) -> State | None:
-        """Return the propagated state with column k cut to [lo, hi] (None: its numbers); None if infeasible."""
+        """Cut column k to [lo, hi], and return the propagated state. None if it is infeasible.
+
+        None for ``lo`` or ``hi`` leaves that end unchanged. NULL and NaN are cut too unless ``flags``.
+        """
         t = s.copy()
         d = t.D[k]
         self.effort -= 1
@@ -126,7 +129,7 @@ class _Search:
         return t
 
     def _halves(self, s: State, j: int, up: bool) -> list[State | None] | None:
-        """Return the parts of a box, split at its widest column; None if it is too small to split."""
+        """Split a box at its widest column, and return the parts. None if the box is too small to split."""
         D = s.D
         best, split = 0.0, None
         for k in self.columns:
@@ -138,7 +141,7 @@ class _Search:
                     if hi - lo <= 1e-12 * (abs(lo) + abs(hi)):
                         continue
                     size = hi - lo
-                # The column of the search first: a thin slice of it narrows the others more.
+                # Prefer the column of the search, because a thin slice of it narrows the others more.
                 if k == j:
                     size *= 4
                 if size > best:
@@ -152,7 +155,7 @@ class _Search:
         if self.discrete[split]:
             middle = (lo + hi) >> 1
             if split == j and hi - lo > 8:
-                # Off the centre, toward the end of the search.
+                # Split near the searched end instead of at the centre.
                 middle = hi - 1 - (hi - lo) // 4 if up else lo + (hi - lo) // 4
             return [self._probe(s, split, None, middle), self._probe(s, split, middle + 1, None, True)]
         middle = lo / 2 + hi / 2
@@ -171,7 +174,10 @@ class _Search:
         return t
 
     def _is_hit(self, s: State, j: int, up: bool) -> bool:
-        """Return whether a satisfying point has the outermost value of column j, at ends and centres of the others."""
+        """Return whether a point with the outermost value of column j satisfies the condition.
+
+        The other columns are tried at their ends and centres.
+        """
         if not self.splittable:
             return False
         D = s.D
@@ -184,7 +190,7 @@ class _Search:
                 if lo > hi:
                     return False
                 middle = (lo + hi) >> 1 if self.discrete[k] else lo / 2 + hi / 2
-                if middle != middle:  # of all doubles
+                if middle != middle:  # the range is all doubles
                     middle = 0.0
                 point[k] = mine if k == j else (lo, hi, middle)[end]
             if point in tried:

@@ -1,11 +1,11 @@
 """Solve a polynomial for each of its atoms x in turn, from the bounds of the whole.
 
-- If x has no power, ``B * x + C`` lies in the target, and x in the quotient.
-- If x is squared with a constant factor, the square is completed: ``(2 * A * x + B) ** 2 = 4 * A * target + (B * B - 4
-  * A * C)``. The last term is cancelled as a polynomial, so ``a * a - 2 * a * b + b * b`` is a square.
-- A single power has a root.
+- If the polynomial is ``B * x + C``, then x lies in ``(target - C) / B``.
+- If x is squared with a constant factor A, the square is completed: ``(2 * A * x + B) ** 2 = 4 * A * target + (B * B -
+  4 * A * C)``. Equal terms in the last summand cancel, so ``a * a - 2 * a * b + b * b`` is a square.
+- If x occurs in only one power, x is bounded by a root.
 
-The result is intersected with the domain from the operators; it never replaces it.
+The result is always intersected with the domain that the operators give.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["Solver"]
 
 Pair = tuple[Any, Any]
 _MAX = 1.7976931348623157e308
-# A target is itself rounded, so its factors are those of the rounded product.
+# The target is rounded too, so the inverse of the rounded product gives the factors.
 _float_mul_rev = partial(floats.mul_rev, floats.BINARY64)
 
 
@@ -38,13 +38,13 @@ class Solver:
         self.discrete = discrete
         self.sum = ready(p, whole)
         self.atoms = atoms_of(p)
-        # A sum of whole numbers, in which every atom occurs once, needs no ways.
+        # `_solve_sum` handles a sum of whole numbers in which every atom occurs once.
         self.factors = [(m[0], c) for m, c in p.items() if m] if whole and all(len(m) < 2 for m in p) else []
-        # An atom that occurs once, alone in its term, is solved as well: it depends on the others.
+        # The equation is also solved for an atom that occurs only once, because the other atoms bound it.
         self.ways = [] if self.factors else [(x, w) for x in self.atoms for w in _ways(p, x, whole)]
 
     def solve(self, s: State, least: Any, most: Any) -> None:
-        """Narrow the atoms to ``least <= polynomial <= most``, or raise Infeasible; infinities are unbounded."""
+        """Narrow the atoms so that ``least <= polynomial <= most``, or raise Infeasible. An infinity is an open end."""
         found = range_of(self.sum, s.D, self.whole)
         if found is None:
             return
@@ -68,7 +68,7 @@ class Solver:
             s.cut(x, lo, hi, ~0)
 
     def _solve_sum(self, s: State, least: int, most: int, low: int, high: int) -> None:
-        """Narrow the atoms of a sum, whose bounds are ``low`` and ``high``."""
+        """Narrow the atoms of a sum whose bounds are ``low`` and ``high``."""
         for x, c in self.factors:
             lo, hi, _ = s.D[x]
             if c > 0:
@@ -86,7 +86,7 @@ Way = Callable[[list[Any], Pair, Any], Pair | None]
 
 
 def _ways(p: Polynomial, x: int, whole: bool) -> list[Way]:
-    """Return how the polynomial can be solved for one of its atoms."""
+    """Return functions that solve the polynomial for one of its atoms."""
     by: dict[int, Polynomial] = {}
     for m, c in p.items():
         k = m.count(x)
@@ -127,7 +127,7 @@ def _moved(y: Pair, m: Pair, whole: bool) -> Pair:
 
 
 def _outward(lo: float, hi: float) -> Pair:
-    # Beyond the greatest double are numbers that a double cannot represent.
+    # An end that overflowed to infinity stands for some number beyond the greatest double.
     lo, hi = min(lo, _MAX), max(hi, -_MAX)
     low = lo if lo == -inf else nextafter(lo - abs(lo) * SLOP, -inf)
     return low, hi if hi == inf else nextafter(hi + abs(hi) * SLOP, inf)
@@ -192,12 +192,12 @@ def _root(k: int, factor: Polynomial, rest: Polynomial, whole: bool) -> Way:
 
 
 def _hull_within(d: Any, first: Pair, second: Pair) -> Pair:
-    """Return the hull of the parts of two intervals within a domain."""
+    """Intersect two intervals with a domain, and return the hull of the results."""
     return hull(meet(first, d[:2]), meet(second, d[:2]))
 
 
 def _cut_root(v: Any, k: int, whole: bool, up: bool) -> Any:
-    """Return the least integer with a k-th power >= v (up), or the greatest with one <= v; rounded outward."""
+    """Return the least x with ``x ** k >= v`` (``up``), or the greatest x with ``x ** k <= v``, rounded outward."""
     if whole:
         return -root_down(-v, k) if up else root_down(v, k)
     y = abs(v) ** (1 / k)
