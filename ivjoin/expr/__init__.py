@@ -1,4 +1,4 @@
-"""Expressions, as immutable, interned graphs of :class:`~ivjoin.expr.nodes.Node`; a :class:`Scope` resolves names."""
+"""Expressions: immutable, interned graphs of :class:`~ivjoin.expr.nodes.Node`. A :class:`Scope` resolves names."""
 
 from ivjoin.expr.nodes import Node
 from ivjoin.expr.scope import Scope

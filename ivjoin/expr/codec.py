@@ -15,7 +15,7 @@ __all__ = ["decode", "encode"]
 
 
 def encode(node: Node | None) -> Any:
-    """Return a node as JSON: a list of its distinct sub-expressions, arguments before users."""
+    """Return a node as JSON: a list of its distinct sub-expressions, arguments before the nodes that use them."""
     if node is None:
         return None
     order = {n: i for i, n in enumerate(walk(node))}
@@ -25,7 +25,7 @@ def encode(node: Node | None) -> Any:
 
 
 def decode(data: Any) -> Node | None:
-    """Return the node that :func:`encode` wrote, or raise SnapshotError."""
+    """Return the node that :func:`encode` has encoded, or raise SnapshotError."""
     if data is None:
         return None
     nodes: list[Node] = []
@@ -34,7 +34,7 @@ def decode(data: Any) -> Node | None:
             if not isinstance(op, str) or any(isinstance(i, bool) or i < 0 for i in args):
                 raise ValueError(f"{came(op)} of {came(args)}")
             found, constants = tuple(nodes[i] for i in args), tuple(_unparam(p) for p in params)
-            if op == ops.IN and len(found) > 1:  # an older snapshot has the constants of the list as arguments
+            if op == ops.IN and len(found) > 1:  # older snapshots store the constants as arguments
                 found, constants = found[:1], tuple(_constant(n) for n in found[1:])
             nodes.append(make(op, found, constants, Type(**t)))
         return nodes[-1]

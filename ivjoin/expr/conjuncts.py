@@ -1,4 +1,4 @@
-"""A condition as a list of conjuncts, with NOT at the leaves."""
+"""Split a condition into conjuncts, with NOT pushed down to the leaves."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ def is_literal(n: Node, value: object) -> bool:
 
 
 def _negation(n: Node) -> Node:
-    """Return NOT n with the negation at the leaves, with the same three-valued result and errors."""
+    """Return NOT n with the negation moved toward the leaves. The three-valued result and errors are the same."""
     if n.op == ops.NOT:
         return n.args[0]
     if n.op in NEGATED:
-        # Spark's order is total (NaN is greatest and equal to itself), so this is also true for floats.
+        # This is also correct for floats, because Spark's order is total: NaN is the greatest value and equals itself.
         return make(NEGATED[n.op], n.args, (), BOOL)
     if n.op in (ops.AND, ops.OR):
         negated = tuple(make(ops.NOT, (a,), (), BOOL) for a in n.args)
@@ -30,7 +30,7 @@ def _negation(n: Node) -> Node:
 
 
 def _simpler(n: Node) -> Node:
-    """Return ``n`` in a simpler form that is TRUE, and raises errors, for the same pairs; FALSE and NULL may differ."""
+    """Simplify ``n``. The result is TRUE and raises errors for the same pairs, but may exchange FALSE and NULL."""
     while True:
         if n.op == ops.NOT:
             new = _negation(n.args[0])
@@ -43,7 +43,7 @@ def _simpler(n: Node) -> Node:
             if is_literal(b, True):
                 new = a
             elif is_literal(b, False):
-                # NULL = FALSE is NULL and NULL <=> FALSE is FALSE: neither is TRUE, as NOT NULL is not.
+                # NULL = FALSE is NULL, NULL <=> FALSE is FALSE, and NOT NULL is NULL. None of them is TRUE.
                 new = make(ops.NOT, (a,), (), BOOL)
             else:
                 return n
@@ -55,7 +55,7 @@ def _simpler(n: Node) -> Node:
 
 
 def flattened(op: str, root: Node) -> list[Node]:
-    """Return the distinct arguments of a tree of ``and`` or ``or`` nodes, in order, simplified."""
+    """Return the distinct, simplified arguments of a tree of ``and`` or ``or`` nodes, in order."""
     out: dict[Node, None] = {}
     stack = [root]
     while stack:

@@ -18,7 +18,7 @@ Number = int | Fraction
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A linear form. ``lost``: an atom cancelled out, so the form no longer shows where the node is null."""
+    """A linear form. ``lost`` means that an atom cancelled out, so the form no longer shows when the node is NULL."""
 
     terms: Mapping[Node, Number]
     lo: Number
@@ -56,7 +56,7 @@ class Form:
 
 
 def size(x: Number) -> Number:
-    """Return the absolute value, with a type that mypy knows."""
+    """Return the absolute value, typed for mypy."""
     return x if x >= 0 else -x
 
 
@@ -66,12 +66,12 @@ def scale_of(t: Type) -> int:
 
 
 def plain(x: Number) -> Number:
-    """Return integers as int: their arithmetic is several times faster than the arithmetic of Fraction."""
+    """Return a whole Fraction as int, because arithmetic of ints is several times faster."""
     return x.numerator if isinstance(x, Fraction) and x.denominator == 1 else x
 
 
 def root_bound(u: Fraction, n: int, whole: bool) -> Number | None:
-    """Return a bound of ``a`` (of ``|a|`` for even n) for ``a**n <= u``; None if ``a`` does not exist."""
+    """Return an upper bound of ``a`` (of ``|a|`` for even n) if ``a**n <= u``. None if there is no such ``a``."""
     if u < 0 and n % 2 == 0:
         return None
     if whole:

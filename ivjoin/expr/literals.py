@@ -1,4 +1,4 @@
-"""Literals: Python values, and the texts of dates, timestamps and intervals, as typed literal nodes."""
+"""Create typed literal nodes from Python values and from texts of dates, timestamps and intervals."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ __all__ = [
     "parse_moment", "parse_timestamp", "physical", "seconds_of", "uuid_bytes", "uuid_text", "zone_named",
 ]  # fmt: skip
 
-Value: TypeAlias = bool | int | float | Decimal | str | bytes | dt.date | dt.time | dt.timedelta  # a datetime is a date
+Value: TypeAlias = bool | int | float | Decimal | str | bytes | dt.date | dt.time | dt.timedelta  # date or datetime
 Params: TypeAlias = Mapping[str, Value | None]  # the values of ``:name`` in a condition
 
 _EPOCH = dt.datetime(1970, 1, 1)
@@ -51,15 +51,15 @@ def is_literal(node: Node) -> bool:
 def literal(value: Any, type: Type | None = None) -> Node:
     """Return the node of a constant.
 
-    With ``type``, the value is the physical one, or a Python date, datetime, time, timedelta or Decimal, which is
-    converted exactly. Without ``type``, the value determines it:
+    With ``type``, the value is a physical value, or a Python date, datetime, time, timedelta or Decimal, which is
+    converted exactly. Without ``type``, the value determines the type:
 
     - bool, float (float64), str, bytes, None, date, time, timedelta, or a NumPy or Arrow scalar
-    - int: int32, else int64, else decimal
+    - int: the first of int32, int64 and decimal that is large enough
     - Decimal: Spark's type of the same digits, so 1.0 is decimal(2,1)
-    - datetime: an instant if aware, a timestamp without a zone if naive
+    - datetime: an instant if it is aware, or a timestamp without a zone if it is naive
 
-    Raises ConditionError if the value does not fit the type, and UnsupportedError if such a value has no literal.
+    Raise ConditionError if the value does not fit the type, and UnsupportedError if its kind cannot be a literal.
     """
     if value is not None and not isinstance(value, (bool, int, float, str, bytes)):
         value = _plain(value)
@@ -69,7 +69,7 @@ def literal(value: Any, type: Type | None = None) -> Node:
 
 
 def _plain(value: Any) -> Any:
-    """Return NumPy and Arrow scalars as Python objects."""
+    """Convert NumPy and Arrow scalars to Python objects."""
     if hasattr(value, "as_py"):
         return value.as_py()
     if hasattr(value, "dtype") and hasattr(value, "item") and not getattr(value, "shape", ()):
@@ -121,7 +121,7 @@ def _natural_type(value: Any) -> Type:
 
 
 def _digits_type(value: Decimal) -> Type:
-    """Return Spark's type of a decimal literal, with as many digits as it has."""
+    """Return Spark's type of a decimal literal, whose precision is its number of digits."""
     if not value.is_finite():
         raise ConditionError(f"{value} has no decimal type; use float({str(value)!r}) instead")
     _, digits, exponent = value.as_tuple()
@@ -134,7 +134,7 @@ def _digits_type(value: Decimal) -> Type:
 
 
 def physical(value: Any, type: Type) -> Any:
-    """Return the physical value of a Python value of this type."""
+    """Convert a Python value to a physical value of the type."""
     kind = type.kind
     if isinstance(value, bool):
         if kind == "bool":
@@ -179,7 +179,7 @@ def decimal_text(unscaled: int, scale: int) -> str:
 
 
 def zone_named(name: str) -> dt.tzinfo:
-    """Return the zone of a name such as ``UTC``, ``Z``, ``+05:30``, ``GMT+8`` or ``Europe/Paris``."""
+    """Return the zone with a name such as ``UTC``, ``Z``, ``+05:30``, ``GMT+8`` or ``Europe/Paris``."""
     expected = "expected a name such as 'UTC', 'Europe/Paris' or an offset such as '+02:00'"
     if not isinstance(name, str):
         raise ConditionError(f"timezone is {came(name)}; {expected}")
@@ -205,18 +205,18 @@ CLOCK = re.compile(r"(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?)?", re.ASCII)
 
 
 def parse_moment(text: str, t: Type, zone: str) -> Node | None:
-    """Return a text as a literal of the kind of ``t``, in the unit of its digits; None for text of another kind."""
+    """Parse a text as a literal of the kind of ``t``, in the unit of its digits. None for other text."""
     if t.kind == "date":
         return _parse_date(text)
     return _parse_time(text) if t.kind == "time" else parse_timestamp(text, bool(t.tz), zone)
 
 
-# The ends of the type, which stand for times before and after all others, as in DuckDB and PostgreSQL.
+# 'infinity' is the end of the type, and is later than all other times, as in DuckDB and PostgreSQL.
 _INFINITE = {"infinity": 1, "+infinity": 1, "-infinity": -1}
 
 
 def _parse_date(text: str) -> Node | None:
-    """Return the date literal of ``2024-01-31``, ``2024-1``, or a timestamp text's date part; None for other text."""
+    """Parse ``2024-01-31``, ``2024-1``, or the date in the text of a timestamp. None for other text."""
     s = text.strip()
     if (sign := _INFINITE.get(s.lower())) is not None:
         return literal(sign * ((1 << 31) - 1), DATE)
@@ -228,9 +228,10 @@ def _parse_date(text: str) -> Node | None:
 
 
 def parse_timestamp(text: str, zoned: bool, zone: str) -> Node | None:
-    """Return a timestamp literal in microseconds, or in nanoseconds if more than six digits are written and fit.
+    """Parse a timestamp literal. None for other text.
 
-    If ``zoned``, a text without a zone is local time in ``zone``. Otherwise a zone in the text is ignored, as in Spark.
+    Its unit is microseconds, or nanoseconds if the text has more than six fractional digits and the value fits. If
+    ``zoned``, a text without a zone is local time in ``zone``. Otherwise a zone in the text is ignored, as in Spark.
     """
     if (sign := _INFINITE.get(text.strip().lower())) is not None:
         return literal(sign * ((1 << 63) - 1), timestamp("us", zone if zoned else None))
@@ -257,14 +258,17 @@ def _whole(local: dt.datetime) -> int:
 
 
 def instant_of(local: dt.datetime, tz: dt.tzinfo) -> int:
-    """Return the epoch second of a local time as java.time does: the earlier of two; later by the length of a gap."""
+    """Return the epoch second of a local time with the rules of java.time.
+
+    A time that occurs twice is the earlier instant. A skipped time moves forward by the length of the gap.
+    """
     offset = local.replace(tzinfo=tz, fold=0).utcoffset()
     assert offset is not None
     return _whole(local) - offset.days * 86_400 - offset.seconds
 
 
 def _parse_time(text: str) -> Node | None:
-    """Return the time-of-day literal of ``10:30`` or ``10:30:05.25``."""
+    """Parse a time of day such as ``10:30`` or ``10:30:05.25``."""
     m = CLOCK.fullmatch(text.strip())
     clock = clock_of(*m.groups()) if m else None
     if clock is None:
@@ -276,7 +280,7 @@ def _parse_time(text: str) -> Node | None:
 
 
 def clock_of(hour: str | None, minute: str | None, second: str | None, fraction: str | None) -> tuple[int, int] | None:
-    """Return seconds since midnight and nanoseconds; None if there is no such time."""
+    """Return the seconds since midnight and the nanoseconds of a time of day, or None if it is invalid."""
     h, m, s = int(hour or 0), int(minute or 0), int(second or 0)
     if h > 23 or m > 59 or s > 59:
         return None
@@ -287,11 +291,11 @@ _UUID = re.compile(r"\{?([0-9a-f]{8})-?([0-9a-f]{4})-?([0-9a-f]{4})-?([0-9a-f]{4
 
 
 def uuid_bytes(text: str) -> bytes | None:
-    """Return the sixteen bytes of a UUID, written with or without hyphens; None for any other text."""
+    """Parse a UUID with or without hyphens to sixteen bytes. None for other text."""
     m = _UUID.fullmatch(text.strip())
     return bytes.fromhex("".join(m.groups())) if m else None
 
 
 def uuid_text(value: bytes) -> str:
-    """Write a UUID in the common form, in lower case."""
+    """Return a UUID in the usual form with hyphens, in lower case."""
     return "-".join((value[:4].hex(), value[4:6].hex(), value[6:8].hex(), value[8:10].hex(), value[10:].hex()))

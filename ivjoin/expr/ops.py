@@ -1,7 +1,7 @@
-"""The operators that the library itself looks for or builds, by the names of their nodes.
+"""The names of operators that the library itself handles or builds.
 
-What holds for any operator is a part of its record in ``ivjoin.functions``. A piece of code that handles one operator
-alone, such as the inverse of a sum, names it by the constant here.
+The records in ``ivjoin.functions`` describe the general properties of all operators. Code for a single operator, such
+as the inverse of a sum, uses the constants here.
 """
 
 from __future__ import annotations
@@ -71,5 +71,8 @@ RLIKE_COLUMN: Final = "rlike_column"
 
 
 def difference(op: str, step: int) -> tuple[int | None, int | None]:
-    """Return the least and greatest ``a - b`` for which ``a op b`` is TRUE, if unequal values are ``step`` apart."""
+    """Return the least and greatest ``a - b`` for which ``a op b`` is TRUE.
+
+    Unequal values differ by at least ``step``.
+    """
     return {GE: 0, GT: step, EQ: 0}.get(op), {LE: 0, LT: -step, EQ: 0}.get(op)

@@ -1,7 +1,8 @@
-"""Order-preserving int64 images of physical values: one number line for pruning, bands and declared orders.
+"""Map physical values to ordinals, which are int64 numbers in the same order.
 
-Ordinals follow Spark's order: -0.0 equals 0.0, and NaN equals itself and lies above +inf. Adjacent values (for floats:
-adjacent doubles) have adjacent ordinals, so a strict bound is the closed bound moved by one.
+Pruning, bands and declared orders use ordinals. They follow Spark's order: -0.0 equals 0.0, and NaN equals itself and
+is greater than +inf. Adjacent values (for floats, adjacent doubles) have adjacent ordinals. A strict bound is therefore
+a closed bound moved by one.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from ivjoin.interval.machine.bisection import value_of as float_at
 
 __all__ = ["NAN_ORDINAL", "has_ordinal", "ordinal_of", "ordinals", "python_value", "value_of"]
 
-_INFINITY: Final = 0x7FF0_0000_0000_0000  # the bits of +inf are its ordinal
+_INFINITY: Final = 0x7FF0_0000_0000_0000  # the ordinal of +inf is its bit pattern
 NAN_ORDINAL: Final = _INFINITY + 1
 _TOP_BIT: Final = 1 << 63
 _LOW_BITS: Final = np.array((1 << 63) - 1, dtype=np.int64)
@@ -27,12 +28,12 @@ _PLAIN: Final = frozenset({"int", "date", "time", "timestamp", "duration", "mont
 
 
 def has_ordinal(t: Type) -> bool:
-    """Return whether values of the type have int64 images: numbers, times, bool and decimals of at most 18 digits."""
+    """Return whether values of the type have ordinals. Numbers, times, bools and decimals up to 18 digits do."""
     return t.kind in _PLAIN or t.kind == "float" or (t.kind == "decimal" and t.precision <= 18)
 
 
 def ordinals(values: np.ndarray, t: Type) -> np.ndarray:
-    """Return the int64 ordinals of physical values; ``values`` itself if each value is its own ordinal."""
+    """Return the int64 ordinals of physical values, or ``values`` itself if each value is its own ordinal."""
     if t.kind == "float":
         return _float_ordinals(values)
     if values.dtype == np.int64:
@@ -46,7 +47,7 @@ def _float_ordinals(values: np.ndarray) -> np.ndarray:
     x = np.ascontiguousarray(values, dtype=np.float64)
     bits = x.view(np.int64)
     sign = bits >> _SHIFT
-    # Negative doubles are sign and magnitude: invert the magnitude, and add one so that -0.0 is 0.
+    # Negative doubles have a sign bit and a magnitude. Invert the magnitude, and add one so that -0.0 is 0.
     image = (bits ^ (sign & _LOW_BITS)) - sign
     nan = x != x
     if np.count_nonzero(nan):
@@ -55,7 +56,7 @@ def _float_ordinals(values: np.ndarray) -> np.ndarray:
 
 
 def ordinal_of(value: Any, t: Type) -> int:
-    """Return the ordinal of one physical value (``int(value)`` for a bool, the integer for a discrete type)."""
+    """Return the ordinal of one physical value. For a bool or a discrete type, it is the integer value."""
     if t.kind == "float":
         x = float(value)
         return NAN_ORDINAL if x != x else float_ordinal(x)
@@ -67,7 +68,7 @@ def ordinal_of(value: Any, t: Type) -> int:
 def value_of(ordinal: int, t: Type) -> Any:
     """Return the physical value with this ordinal: an int, a float or a bool.
 
-    An ordinal that no double has gives NaN if it is too great, and -inf if it is too small.
+    For floats, an ordinal above all doubles gives NaN, and an ordinal below all doubles gives -inf.
     """
     if t.kind == "float":
         if ordinal > _INFINITY:
@@ -81,7 +82,7 @@ def value_of(ordinal: int, t: Type) -> Any:
 
 
 def python_value(ordinal: int, t: Type) -> Any:
-    """Return an ordinal's value as a Python object; its ticks where Python has no such time."""
+    """Return the value of an ordinal as a Python object, or its ticks if Python cannot represent the time."""
     v = value_of(ordinal, t)
     if t.kind == "decimal":
         return Decimal(int(v)).scaleb(-t.scale)

@@ -1,7 +1,7 @@
 """Polynomials with exact coefficients: sums, products and quotients.
 
-A polynomial maps monomials to coefficients other than zero. A monomial is the sorted tuple of the places of its
-factors, repeated as often as they occur; ``()`` is the constant.
+A polynomial maps monomials to nonzero coefficients. A monomial is the sorted tuple of the indexes of its factors, with
+repetitions for powers. ``()`` is the monomial of the constant.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ def times(a: Polynomial, b: Polynomial) -> Polynomial:
 
 
 def divided(a: Polynomial, b: Polynomial, whole: bool) -> tuple[Polynomial, Polynomial]:
-    """Return ``(q, r)`` with ``a = q * b + r``, by division by the leading term of ``b``.
+    """Return ``(q, r)`` with ``a = q * b + r``, by polynomial long division.
 
-    ``whole``: the coefficients of the quotient must be integers. A quotient that simplifies nothing is zero.
+    With ``whole``, the coefficients of the quotient must be integers. If the quotient simplifies nothing, it is zero.
     """
     lead = _leading(b)
     q: Polynomial = {}

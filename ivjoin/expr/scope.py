@@ -18,7 +18,7 @@ _QUALIFIERS = {"l": LEFT, "left": LEFT, "r": RIGHT, "right": RIGHT}
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return ``"; did you mean 'ts'?"``, or an empty text."""
+    """Return a hint such as ``"; did you mean 'ts'?"``, or an empty text."""
     by_fold = {k.casefold(): k for k in known}
     hits = difflib.get_close_matches(name.casefold(), list(by_fold), n=2, cutoff=0.6)
     return f"; did you mean {' or '.join(repr(by_fold[h]) for h in hits)}?" if hits else ""
@@ -27,8 +27,9 @@ def nearest(name: str, known: Iterable[str]) -> str:
 class Scope:
     """The columns of both inputs, by the names that a condition may use.
 
-    ``on`` are the key columns; a bare name that both keys have means the key. ``aliases`` map further names than ``l``,
-    ``left``, ``r`` and ``right`` to a side. ``params`` has the values of ``:name``.
+    ``on`` are the key columns. A bare name that both sides of a key have is the key. ``aliases`` maps further
+    qualifiers to a side, in addition to ``l``, ``left``, ``r`` and ``right``. ``params`` contains the values of
+    ``:name`` parameters.
     """
 
     __slots__ = (
@@ -63,9 +64,9 @@ class Scope:
         cls, inputs: Mapping[str, pa.Schema], case_sensitive: bool = True,
         params: Mapping[str, object] | None = None, merged: Mapping[str, Node] | None = None,
     ) -> Scope:
-        """Return the columns of any number of inputs, by ``alias.name``, or by a name that only one input has.
+        """Return a scope of any number of inputs. Columns are ``alias.name``, or a name that only one input has.
 
-        A column's node has the alias for its side. ``merged`` has the meaning of further bare names, in lower case.
+        The side of a column node is the alias. ``merged`` maps further bare names, in lower case, to their nodes.
         """
         empty = pa.schema([])
         self = cls(empty, empty, case_sensitive=case_sensitive, params=params)
@@ -85,11 +86,11 @@ class Scope:
                 self._folded[side].setdefault(name.lower(), []).append(i)
 
     def side_of(self, qualifier: str) -> str | None:
-        """Return ``"left"``, ``"right"`` or an alias; None if the qualifier names no input."""
+        """Return ``"left"``, ``"right"`` or an alias, or None if the qualifier is unknown."""
         return self._qualifiers.get(qualifier.lower())
 
     def resolve(self, qualifier: str | None, name: str) -> Node:
-        """Return the column node of ``qualifier.name`` or a bare name; ColumnError if it is unknown or ambiguous."""
+        """Return the node of ``qualifier.name`` or a bare name. Raise ColumnError if it is unknown or ambiguous."""
         if qualifier is not None:
             side = self.side_of(qualifier)
             if side is None:
@@ -111,7 +112,7 @@ class Scope:
         return self._column(*found[0])
 
     def parameter(self, name: str) -> Node:
-        """Return the literal of ``:name``; ConditionError if no value is given."""
+        """Return the literal of ``:name``. Raise ConditionError if the caller gave no value."""
         if name not in self.params:
             given = f"params= has {', '.join(sorted(self.params))}" if self.params else "params= is not given"
             raise ConditionError(
@@ -121,7 +122,7 @@ class Scope:
         return literal(self.params[name])
 
     def path(self, parts: list[str]) -> tuple[Node, list[str]]:
-        """Return the column at the start of a dotted name, or raise ColumnError, and the names of fields after it."""
+        """Split a dotted name into the node of its column and the names of fields after it, or raise ColumnError."""
         if len(parts) > 1 and self.side_of(parts[0]) is not None:
             return self.resolve(parts[0], parts[1]), parts[2:]
         if len(parts) > 1 and not any(self._find(side, parts[0]) is not None for side in self._inputs):

@@ -1,4 +1,4 @@
-"""The parts of a join condition that compare one expression of each side: keys, band terms and their guards."""
+"""The parts of a join condition that compare an expression of each side: keys, band terms and their guards."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["BandTerm", "Guard", "JoinKey"]
 
 @dataclass(frozen=True, slots=True)
 class JoinKey:
-    """``left = right``, of one type; with ``null_safe`` nulls are equal to each other."""
+    """The key equality ``left = right`` of one type. With ``null_safe``, NULL equals NULL."""
 
     left: Node
     right: Node
@@ -20,9 +20,9 @@ class JoinKey:
 
 @dataclass(frozen=True, slots=True)
 class BandTerm:
-    """``lo <= ordinal(left) - ordinal(right) <= hi`` over unbounded integers; None is no bound.
+    """``lo <= ordinal(left) - ordinal(right) <= hi`` over unbounded integers. None is an open end.
 
-    ``exact``: if the guards are true, the band implies ``source``; otherwise ``source`` is in the residual.
+    If ``exact``, the band implies ``source`` while the guards are true. Otherwise ``source`` is in the residual.
     """
 
     left: Node
@@ -37,7 +37,7 @@ class BandTerm:
 class Guard:
     """A one-sided node whose value must lie in [lo, hi] for the rewrite to be exact.
 
-    Null is inside, an error outside.
+    A NULL counts as inside, and an error counts as outside.
     """
 
     node: Node

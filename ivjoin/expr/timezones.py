@@ -1,4 +1,4 @@
-"""The time zone of a call. Without it, times with and without a zone cannot be compared."""
+"""The time zone of a call. Without one, times with a zone cannot be compared with times without a zone."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _UTC = frozenset({"UTC", "Etc/UTC", "Z", "GMT", "UT", "+00:00"})
 
 
 class UnstatedZone(str):
-    """UTC as the zone of a call that states no zone."""
+    """The zone UTC of a call without a ``timezone`` argument."""
 
     __slots__ = ()
 
 
 def zone_of_call(timezone: str | None) -> str:
-    """Return the zone in which the call reads local times; ConditionError if it is unknown."""
+    """Return the zone of local times for a call. Raise ConditionError if the zone is unknown."""
     if timezone is None:
         return UnstatedZone("UTC")
     zone_named(timezone)
@@ -29,7 +29,7 @@ def zone_of_call(timezone: str | None) -> str:
 
 
 def refuse_mixed(a: Node, b: Node, zone: str) -> None:
-    """Raise ConditionError if columns with and without a zone meet, and the call gives no zone for local times."""
+    """Raise ConditionError if a time with a zone meets a time without one, and the call has no ``timezone``."""
     mixed = a.type.kind == b.type.kind == "timestamp" and bool(a.type.tz) != bool(b.type.tz)
     if not mixed or not isinstance(zone, UnstatedZone):
         return
@@ -49,7 +49,7 @@ def refuse_mixed(a: Node, b: Node, zone: str) -> None:
 
 
 def read_in_utc(roots: Iterable[Node]) -> tuple[Node, str] | None:
-    """Return an expression that reads the local time of a column with a zone, and that zone, unless it is UTC."""
+    """Find an expression that reads the local time of a column with a zone other than UTC. Return it with the zone."""
     for n in walk(*roots):
         t = n.args[0].type if n.args else None
         if t is None or t.kind != "timestamp" or not t.tz or t.tz in _UTC:

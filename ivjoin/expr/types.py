@@ -1,6 +1,6 @@
-"""Types of expressions: conversions from and to Arrow types and type names.
+"""Convert expression types from and to Arrow types and type names.
 
-Types that no operator takes (lists, structs, ...) are ``opaque``: output columns, or tested with IS NULL.
+Types that few operators accept (lists, structs, ...) are ``opaque``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ INT8, INT16, INT32, INT64 = (Type("int", b) for b in (8, 16, 32, 64))
 UINT8, UINT16, UINT32, UINT64 = (Type("int", b, signed=False) for b in (8, 16, 32, 64))
 FLOAT32, FLOAT64 = Type("float", 32), Type("float", 64)
 STRING, BINARY, DATE, MONTHS, NULL = Type("string"), Type("binary"), Type("date"), Type("months"), Type("null")
-UUID = Type("binary", text="uuid")  # sixteen bytes that compare with the text of a UUID
+UUID = Type("binary", text="uuid")  # sixteen bytes, which can be compared with the text of a UUID
 
 
 def decimal(precision: int, scale: int) -> Type:
@@ -39,16 +39,18 @@ def duration(unit: str) -> Type:
 
 
 def finer_unit(a: str, b: str) -> str:
-    """Return the finer of two time units, in which times of both are compared."""
+    """Return the finer of two time units. Times of both units are compared in it."""
     return max(a, b, key=_UNITS.index)
 
 
 def from_arrow(t: pa.DataType) -> Type:
     """Return the expression type of an Arrow type.
 
-    Dictionaries and run ends become the type of their values, float16 becomes float32, date64 date, view and large
-    types the plain type, and JSON text. A UUID becomes sixteen bytes that are written as a UUID. Nested types are
-    opaque.
+    - A dictionary or run-end encoded type becomes the type of its values.
+    - float16 becomes float32, and date64 becomes date.
+    - A view or large type becomes the plain type.
+    - JSON becomes text. A UUID becomes sixteen bytes, which are shown as a UUID.
+    - Nested types become opaque.
     """
     pt = pa.types
     if pt.is_dictionary(t) or pt.is_run_end_encoded(t):
@@ -89,12 +91,12 @@ _nested: dict[str, pa.DataType] = {}  # by text: the Arrow types of opaque types
 
 
 def nested_arrow(t: Type) -> pa.DataType | None:
-    """Return the Arrow type of an opaque type; None if this process has not converted it."""
+    """Return the Arrow type of an opaque type, or None if this process has not converted it."""
     return _nested.get(t.text) if t.kind == "opaque" else None
 
 
 def to_arrow(t: Type) -> pa.DataType:
-    """Return the plain Arrow type that holds values of ``t``."""
+    """Return the plain Arrow type for values of ``t``."""
     if t.kind == "int":
         return getattr(pa, f"{'' if t.signed else 'u'}int{t.bits}")()
     if t.kind == "float":
@@ -123,14 +125,14 @@ def to_arrow(t: Type) -> pa.DataType:
 
 
 def named(name: Any) -> Type:
-    """Return the type of a name such as ``"int64"``, ``"double"``, ``"timestamp[us, UTC]"``, or of an Arrow type."""
+    """Return the type with a name such as ``"int64"`` or ``"timestamp[us, UTC]"``, or the type of an Arrow type."""
     if isinstance(name, Type):
         return name
     return from_arrow(arrow_type(name))
 
 
 def arrow_type(name: Any) -> pa.DataType:
-    """Return the Arrow type of a Spark or Arrow type name, or raise UnsupportedError."""
+    """Return the Arrow type with a Spark or Arrow type name, or raise UnsupportedError."""
     if isinstance(name, pa.DataType):
         return name
     if not isinstance(name, str):

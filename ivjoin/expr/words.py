@@ -19,12 +19,12 @@ _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def quoted(name: str) -> str:
-    """Return a column name in the form that a condition needs."""
+    """Return a column name for a condition, in backticks if needed."""
     return name if _PLAIN_NAME.fullmatch(name) else "`" + name.replace("`", "``") + "`"
 
 
 def type_text(t: Type) -> str:
-    """Return Spark's name of a type, if it has one."""
+    """Return the SQL name of a type, which is Spark's name if Spark has the type."""
     if t.kind == "int" and t.signed:
         return {8: "TINYINT", 16: "SMALLINT", 32: "INT", 64: "BIGINT"}[t.bits]
     if t.kind == "float":
@@ -73,12 +73,12 @@ def literal_text(v: Any, t: Type) -> str:
     return str(v)
 
 
-# The values of 'infinity': days of dates, microseconds of timestamps.
+# The physical values of 'infinity' and '-infinity' for dates and timestamps.
 _INFINITE = {(1 << b) - 1: "infinity" for b in (31, 63)} | {1 - (1 << b): "-infinity" for b in (31, 63)}
 
 
 def with_width(n: Node) -> str | None:
-    """Return a decimal constant as a cast, if its digits alone have another type and the operator needs the width."""
+    """Return a decimal constant as a cast if its digits alone would give another type, else None."""
     if n.op != "literal" or n.type.kind != "decimal" or n.params[0] is None:
         return None
     text = literal_text(n.params[0], n.type)

@@ -1,14 +1,14 @@
 """Typed constructors of expression nodes. They insert casts, so that the arguments of an operator have one type.
 
-Rules in addition to the catalogue of ``ivjoin.expr.nodes``:
+These rules add to the catalogue in ``ivjoin.expr.nodes``:
 
-- A comparison with a literal converts the literal exactly, so that the column is compared unchanged. Over an int, ``a <
-  1.5`` becomes ``a <= 1``. Literals past the type's range are clipped in the same way.
-- Decimal ``add sub mod pmod intdiv`` and comparisons have one decimal type wherever 38 digits hold both arguments.
-  ``mul`` and ``div`` leave each argument's type. The result type is Spark's, from the types before the cast.
-- date - date is ``date_diff``, an int32 count of days. ``abs``, negation, ``least`` and ``greatest`` of such counts
-  compare with day intervals too. In any other operation the count becomes a duration.
-- ``mul`` also takes (duration, int64) -> duration; a column of counts times ``INTERVAL 1 SECOND`` is one.
+- A comparison with a literal converts the literal exactly, so that the column is compared unchanged. For an int column,
+  ``a < 1.5`` becomes ``a <= 1``. Literals outside the range of the type are replaced in the same manner.
+- For decimals, ``add sub mod pmod intdiv`` and comparisons cast both arguments to one decimal type if 38 digits are
+  enough. ``mul`` and ``div`` do not cast. The result type is Spark's type for the arguments before the casts.
+- date - date is ``date_diff``, an int32 number of days. ``abs``, negation, ``least`` and ``greatest`` of such numbers
+  can also be compared with day intervals. In any other operation, the number becomes a duration.
+- ``mul`` also accepts (duration, int64) -> duration, such as a column of integers times ``INTERVAL 1 SECOND``.
 - ``timestamp_seconds(n)`` and related functions are the epoch plus such a product, in UTC.
 - ``function`` params are (name, *options): ``getattr(pyarrow.compute, name)(*arguments, *options)``.
 """

@@ -1,4 +1,4 @@
-"""Constructors of + - * / div %, and of sums with times, typed as in Spark's ANSI mode."""
+"""Constructors of arithmetic and of sums with times, with the types of Spark's ANSI mode."""
 
 from __future__ import annotations
 
@@ -32,8 +32,9 @@ __all__ = ["add", "days_apart", "div", "duration_of_days", "intdiv", "is_day_cou
 def add(a: Node, b: Node, zone: str = "UTC") -> Node:
     """Return ``a + b``, widened as in Spark.
 
-    date + int32 and date + whole days are a date; date + a shorter interval and timestamp + interval are a timestamp. A
-    day is a calendar day of ``zone``. Months end at the month's last day.
+    - date + int32 and date + whole days give a date.
+    - date + any other interval and timestamp + interval give a timestamp.
+    - A day is a calendar day of ``zone``. If a month is too short for the day of the result, its last day is used.
     """
     if _is_timed(a) or _is_timed(b):
         a, b = as_length(a), as_length(b)
@@ -46,7 +47,10 @@ def add(a: Node, b: Node, zone: str = "UTC") -> Node:
 
 
 def sub(a: Node, b: Node, zone: str = "UTC") -> Node:
-    """Return ``a - b``: a duration for timestamps; for dates an int32 count of days, comparable with day intervals."""
+    """Return ``a - b``. The difference of timestamps is a duration.
+
+    The difference of dates is an int32 number of days, which can be compared with day intervals.
+    """
     if _is_timed(a) or _is_timed(b):
         return _plus_time(as_length(a), as_length(b), -1, zone)
     return _sum("sub", a, b, zone)
@@ -77,7 +81,7 @@ def _is_decimal_pair(a: Node, b: Node) -> bool:
 
 
 def _same_decimal(a: Node, b: Node) -> tuple[Node, Node]:
-    """Return both in one decimal type, unless 38 digits cannot hold both exactly."""
+    """Cast both arguments to one decimal type, unless 38 digits are not enough for it."""
     t = wider_decimal(a.type, b.type)
     if t.scale < max(a.type.scale, b.type.scale):
         return a, b
@@ -85,7 +89,7 @@ def _same_decimal(a: Node, b: Node) -> tuple[Node, Node]:
 
 
 def _folded(op: str, a: Node, b: Node, t: Type) -> Node | None:
-    """Return the result for literals if it is exact and fits; None leaves it, and its errors, to the evaluator."""
+    """Return the result for literals if it is exact and fits. None if it must be evaluated, such as for an error."""
     if not (is_literal(a) and is_literal(b)) or t.kind not in ("int", "duration", "months"):
         return None
     x, y = a.params[0], b.params[0]
@@ -100,7 +104,7 @@ def _plus_time(a: Node, b: Node, sign: int, zone: str) -> Node:
     ka, kb = a.type.kind, b.type.kind
     op = "+" if sign > 0 else "-"
     if kb == "null" or ka == "null":
-        # The null may be a time, an interval or a number, so the type of the sum is unknown and combines with any type.
+        # The null may be a time, an interval or a number, so the sum has the null type, which is compatible with all.
         return literal(None, NULL)
     if {ka, kb} == {"string", "date"} or {ka, kb} == {"string", "timestamp"}:
         a, b = meet(a, b, zone, op)
@@ -130,7 +134,7 @@ def _plus_time(a: Node, b: Node, sign: int, zone: str) -> Node:
     if sign < 0 and {ka, kb} <= {"date", "timestamp"}:
         refuse_mixed(a, b, zone)
         if ka == kb == "timestamp" and bool(a.type.tz) != bool(b.type.tz):
-            # As in Spark, and unlike in a comparison, the instant is converted to local time.
+            # As in Spark, the instant is converted to local time. A comparison converts the local time instead.
             a, b = (cast(x, timestamp(x.type.unit), zone) for x in (a, b))
         a, b = meet(a, b, zone, op)
         return make("sub", (a, b), (zone,), duration(a.type.unit))
@@ -167,7 +171,10 @@ def _whole_days(b: Node) -> int | None:
 
 
 def _same_unit(a: Node, b: Node, zone: str) -> tuple[Node, Node]:
-    """Return timestamp and duration in one unit: the timestamp's, if a literal is a whole number of its ticks."""
+    """Return a timestamp and a duration in one unit.
+
+    It is the unit of the timestamp if the duration is a literal and a whole number of its ticks.
+    """
     u, v = a.type.unit, b.type.unit
     if u != v and is_literal(b):
         exact = cast(b, duration(u))
@@ -178,13 +185,13 @@ def _same_unit(a: Node, b: Node, zone: str) -> tuple[Node, Node]:
 
 
 def days_apart(a: Node, b: Node, zone: str = "UTC") -> Node:
-    """Return ``datediff(a, b)``: days from b to a, int32; timestamps count by their date in ``zone``."""
+    """Return ``datediff(a, b)``, the days from b to a, as int32. A timestamp counts as its date in ``zone``."""
     refuse_mixed(a, b, zone)
     return make("date_diff", tuple(as_date(x, "datediff", zone, "dates") for x in (a, b)), (), INT32)
 
 
 def is_day_count(x: Node) -> bool:
-    """Return whether an int32 node counts the days between two dates, so that it compares with a day interval too."""
+    """Return whether an int32 node is a number of days between dates, which can be compared with a day interval."""
     if x.op == "date_diff":
         return True
     return x.op in ("abs", "neg", "least", "greatest") and x.type == INT32 and all(map(is_day_count, x.args))
@@ -195,7 +202,7 @@ def duration_of_days(x: Node) -> Node:
 
 
 def mul(a: Node, b: Node) -> Node:
-    """Return ``a * b``; an interval times a whole number is an interval."""
+    """Return ``a * b``. An interval times a whole number is an interval."""
     kinds = {a.type.kind, b.type.kind}
     if kinds & {"duration", "months"}:
         if a.type.kind not in ("duration", "months"):
@@ -224,7 +231,10 @@ def mul(a: Node, b: Node) -> Node:
 
 
 def div(a: Node, b: Node) -> Node:
-    """Return ``a / b``: decimal if one is decimal and none is float, else float64; division by zero is an error."""
+    """Return ``a / b``. A division by zero is an error.
+
+    The result is a decimal if one argument is a decimal and the other is not a float. Otherwise it is a float64.
+    """
     if a.type.kind == "duration":
         raise UnsupportedError(f"division of an interval is not supported: {a} / {b}; compare unix_micros() instead")
     a, b = as_numbers(a, b, "/")
@@ -235,7 +245,7 @@ def div(a: Node, b: Node) -> Node:
 
 
 def intdiv(a: Node, b: Node) -> Node:
-    """Return ``a div b``: int64, truncated toward zero, for ints or decimals."""
+    """Return ``a div b`` of ints or decimals: an int64, truncated toward zero."""
     for x in (a, b):
         if x.type.kind not in ("int", "decimal", "null"):
             raise ConditionError(
@@ -259,7 +269,7 @@ def mod(a: Node, b: Node) -> Node:
 
 
 def pmod(a: Node, b: Node) -> Node:
-    """Return ``pmod(a, b)``, not negative for a positive ``b``."""
+    """Return ``pmod(a, b)``, which is not negative for a positive ``b``."""
     return _remainder("pmod", a, b)
 
 

@@ -1,4 +1,4 @@
-"""Casts, and the exact conversion of literals from type to type."""
+"""Build casts, and convert literals exactly to other types."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WIDE_DECIMAL = "a decimal256 is not computed with: it can be a key, be compared 
 
 
 def cast(x: Node, type: Type, zone: str = "UTC") -> Node:
-    """Return ``CAST(x AS type)`` under ANSI, with local times in ``zone``; UnsupportedError if it does not exist."""
+    """Return ``CAST(x AS type)`` of ANSI mode, with local times in ``zone``, or raise UnsupportedError."""
     if x.type == type:
         return x
     if x.type.kind == "null":
@@ -47,7 +47,7 @@ def cast(x: Node, type: Type, zone: str = "UTC") -> Node:
 
 
 def converted(x: Node, t: Type, zone: str) -> Node | None:
-    """Return the literal in another type; None if that is an error or is left to the evaluator."""
+    """Return the literal in another type. None if the cast must be evaluated, such as for an error."""
     try:
         value = _conversion(x.params[0], x.type, t, zone)
         return value if value is None or isinstance(value, Node) else literal(value, t)
@@ -74,7 +74,7 @@ def _conversion(v: Any, s: Type, t: Type, zone: str) -> Any:
     if (s.kind, t.kind) not in _FOLDED or (s.kind == "int" and t == FLOAT32):
         return None
     if s.kind == t.kind and s.unit and v * TICKS_PER_SECOND[t.unit] % TICKS_PER_SECOND[s.unit]:
-        return None  # the coarser unit would cut digits
+        return None  # the coarser unit would drop digits
     with np.errstate(all="ignore"):
         values, valid, error = cast_rule(make("cast", (literal(v, s),), (t, zone), t), ())(const_cell(v, s))
     if error is not None or (valid is not None and not valid[0]):
@@ -83,7 +83,7 @@ def _conversion(v: Any, s: Type, t: Type, zone: str) -> Any:
 
 
 def exact_value(node: Node) -> Fraction | None:
-    """Return a literal as an exact number: the number itself, or seconds for times; None for other types."""
+    """Return a literal as an exact number (times in seconds), or None for other types."""
     if not is_literal(node) or node.params[0] is None:
         return None
     v, t = node.params[0], node.type

@@ -1,4 +1,4 @@
-"""Typed constructors of truths and choices: AND, OR, NOT, IS NULL, COALESCE and CASE."""
+"""Constructors of AND, OR, NOT, IS NULL, COALESCE and CASE."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ __all__ = ["and_", "case", "coalesce", "if_", "is_not_null", "is_null", "not_", 
 
 
 def and_(*args: Node) -> Node:
-    """Return the AND of ``args``; nested ANDs are flattened, and TRUE is dropped."""
+    """Return the AND of ``args``. Nested ANDs are flattened, and TRUE is dropped."""
     return _connected("and", args, True)
 
 
 def or_(*args: Node) -> Node:
-    """Return the OR of ``args``; nested ORs are flattened, and FALSE is dropped."""
+    """Return the OR of ``args``. Nested ORs are flattened, and FALSE is dropped."""
     return _connected("or", args, False)
 
 
@@ -28,7 +28,7 @@ def _connected(op: str, args: tuple[Node, ...], neutral: bool) -> Node:
         flat.extend(a.args if a.op == op else () if is_literal(a) and a.params[0] is neutral else (a,))
     if not flat:
         return literal(neutral)
-    # Arguments after a deciding constant are not evaluated.
+    # A constant that decides the result stops the evaluation of later arguments.
     if is_literal(flat[0]) and flat[0].params[0] is (not neutral):
         return flat[0]
     return flat[0] if len(flat) == 1 else make(op, tuple(flat), (), BOOL)
@@ -60,7 +60,7 @@ def coalesce(*args: Node, zone: str = "UTC") -> Node:
 
 
 def case(whens: list[tuple[Node, Node]], otherwise: Node | None = None, zone: str = "UTC") -> Node:
-    """Return ``CASE WHEN c THEN v ... ELSE otherwise END``; NULL if no branch applies and there is no ELSE."""
+    """Return ``CASE WHEN c THEN v ... ELSE otherwise END``. Without ELSE, the default value is NULL."""
     if not whens:
         raise ConditionError("CASE needs a WHEN")
     tests = [as_bool(c, "WHEN") for c, _ in whens]

@@ -1,4 +1,4 @@
-"""Constructors of functions of dates and timestamps, and literals of intervals."""
+"""Constructors of date and timestamp functions and of interval literals."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = [
     "unix_seconds", "unit_named",
 ]  # fmt: skip
 
-_LONGEST = (2**63 - 1) * 1000  # nanoseconds; int64 holds that many microseconds
+_LONGEST = (2**63 - 1) * 1000  # the longest duration of int64 microseconds, in nanoseconds
 _SHORT = {
     "ns": "nanosecond", "nano": "nanosecond", "us": "microsecond", "usec": "microsecond", "micro": "microsecond",
     "ms": "millisecond", "msec": "millisecond", "milli": "millisecond", "s": "second", "sec": "second",
@@ -49,7 +49,10 @@ def unit_named(name: str) -> str:
 
 
 def interval(amount: Fraction | int, unit: str) -> Node:
-    """Return the literal of ``amount`` units: type months for months and longer, else a duration (us; ns if needed)."""
+    """Return the literal of ``amount`` units. Its type is months for months and longer units.
+
+    Otherwise it is a duration in microseconds, or in nanoseconds if needed.
+    """
     unit = unit_named(unit)
     if unit in UNIT_MONTHS:
         months = Fraction(amount) * UNIT_MONTHS[unit]
@@ -126,37 +129,37 @@ def _worded(s: str) -> Node:
 
 
 def add_interval(x: Node, count: Node, unit: str, zone: str = "UTC") -> Node:
-    """Return ``x + count units``, as ``timestampadd``; always a timestamp."""
+    """Return ``timestampadd``, which is ``x + count units``. The result is always a timestamp."""
     return add(as_timestamp(x, "timestampadd", zone), mul(interval(1, unit), count), zone)
 
 
 def add_days(d: Node, n: Node, zone: str = "UTC") -> Node:
-    """Return ``date_add(d, n)``: a date, n days later."""
+    """Return ``date_add(d, n)``, the date n days later."""
     return make("add_days", (as_date(d, "date_add", zone), as_int32(n, "date_add")), (), DATE)
 
 
 def add_months(d: Node, n: Node, zone: str = "UTC") -> Node:
-    """Return ``add_months(d, n)``: a date, n months later, at most the month's last day."""
+    """Return ``add_months(d, n)``, the date n months later, or the last day of that month if it is shorter."""
     return make("add_months", (as_date(d, "add_months", zone), as_int32(n, "add_months")), (zone,), DATE)
 
 
 def last_day(d: Node, zone: str = "UTC") -> Node:
-    """Return the last day of the month: the first of the next month, less one day."""
+    """Return the last day of the month, computed as the first day of the next month minus one day."""
     first = trunc_date(d, "month", zone)
     return add_days(add_months(first, literal(1), zone), literal(-1), zone)
 
 
 def instant(x: Node, zone: str) -> Node:
-    """Return a timestamp as an instant, if it is a local time of a zone whose clocks change.
+    """Convert a local time to an instant if the offset of the zone changes. Return other timestamps unchanged.
 
-    Spark takes a time without a zone so in most functions: a time that the clocks skip moves forward.
+    Most Spark functions convert a time without a zone in this manner. A local time that the clocks skip moves forward.
     """
-    shown = x.op == "cast" and x.args[0].type.tz is not None and x.params[1] == zone  # the clocks showed it
+    shown = x.op == "cast" and x.args[0].type.tz is not None and x.params[1] == zone  # the local time of an instant
     return x if x.type.tz or shown or is_fixed(zone) else cast(x, timestamp(x.type.unit, zone), zone)
 
 
 def date_trunc(unit: str, x: Node, zone: str = "UTC") -> Node:
-    """Return ``date_trunc(unit, x)`` in local time of ``zone``, of a timestamp; a date becomes one."""
+    """Return ``date_trunc(unit, x)`` in local time of ``zone``. A date becomes a timestamp first."""
     u = unit_named(unit)
     if u not in TRUNC_UNITS:
         raise ConditionError(f"date_trunc does not support the unit {unit!r}; expected one of {', '.join(TRUNC_UNITS)}")
@@ -173,7 +176,7 @@ def trunc_date(x: Node, unit: str, zone: str = "UTC") -> Node:
 
 
 def extract(field: str, x: Node, zone: str = "UTC") -> Node:
-    """Return a field of a date or timestamp, int32, in local time of ``zone``."""
+    """Return a field of a date or timestamp as int32, in local time of ``zone``."""
     name = field.strip().lower()
     name = name if name in FIELDS else name.removesuffix("s")
     if name not in FIELDS:
@@ -194,7 +197,7 @@ def extract(field: str, x: Node, zone: str = "UTC") -> Node:
 
 
 def _unix(op: str, x: Node, zone: str = "UTC") -> Node:
-    """Return units since the epoch, rounded down; int64. A timestamp without a zone is local time of ``zone``."""
+    """Return the units since the epoch as int64, rounded down. A timestamp without a zone is local time of ``zone``."""
     x = as_timestamp(x, op, zone)
     if not x.type.tz:
         x = cast(x, timestamp(x.type.unit, zone), zone)
@@ -205,7 +208,7 @@ unix_seconds, unix_millis, unix_micros = (partial(_unix, f"unix_{unit}") for uni
 
 
 def unix_date(x: Node, zone: str = "UTC") -> Node:
-    """Return days since 1970-01-01; int32."""
+    """Return the days since 1970-01-01 as int32."""
     return make("unix_date", (as_date(x, "unix_date", zone),), (), INT32)
 
 
@@ -214,12 +217,12 @@ def from_days(n: Node) -> Node:
 
 
 def timestamp_of(n: Node, unit: str, zone: str = "UTC") -> Node:
-    """Return the instant n units after the epoch, for ints; seconds may also be decimals and floats."""
+    """Return the instant n units after the epoch. n is an int; seconds may also be a decimal or a float."""
     t = timestamp("us", zone)
     if n.type.kind in ("float", "decimal") and unit == "second":
         return cast(n, t, zone)
     if n.type.kind not in ("int", "null"):
         raise ConditionError(f"timestamp_{unit} needs a whole number, not {n.type}: {n}")
     epoch = literal(0, t)
-    # Without calendar days: the zone of the sum is UTC, whatever the zone of the condition.
+    # The zone of the sum is always UTC, because no calendar days are added.
     return add(epoch, mul(literal(UNIT_NANOS[unit] // 1000, duration("us")), n), "UTC")

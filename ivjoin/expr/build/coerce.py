@@ -1,4 +1,4 @@
-"""Arguments in their common type, or in the type that an operator needs."""
+"""Convert arguments to their common type, or to the type that an operator needs."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def compared(a: Node, b: Node, zone: str, what: str) -> tuple[Node, Node]:
 
 
 def _may_overflow(n: Node, made: Node) -> bool:
-    """Return whether the converted ``n`` has a finer unit, whose range may be too small."""
+    """Return whether the conversion of ``n`` may overflow, because the finer unit has a smaller range."""
     s, t = n.type, made.type
     if is_literal(made):
         return False
@@ -65,10 +65,11 @@ def _met(n: Node, made: Node, zone: str) -> Node:
 
 
 def _choices_met(x: Node, y: Node, zone: str) -> tuple[Node, Node]:
-    """Return the arguments of a comparison if one of them may be a time past the range of its unit.
+    """Return the arguments of a comparison in which a chosen time may be outside the range of the common unit.
 
-    Such a time becomes the end of the range, and all other times stay below the end. If both sides have such times, two
-    that differ might be equal; they stay unchanged then, and a time past the range is an error.
+    Such a time is replaced by the end of the range, and all other times stay below the end. If both sides may have such
+    times, two different times could become equal. The arguments are then unchanged, and a time outside the range is an
+    error.
     """
     past = [{n.args[0] for n in _chosen(side) if n.op == "cast" and _may_overflow(n.args[0], n)} for side in (x, y)]
     if not any(past) or (all(past) and not (past[0] == past[1] and len(past[0]) == 1 and is_literal(*past[0]))):
@@ -80,7 +81,7 @@ _CHOICES = frozenset({"case", "coalesce", "greatest", "least"})
 
 
 def _chosen(n: Node) -> list[Node]:
-    """Return the values among which a node chooses; an empty list if it does not choose."""
+    """Return the values that a COALESCE, CASE or similar node can return; an empty list for other operators."""
     if n.op not in _CHOICES:
         return []
     values = [a for i, a in enumerate(n.args) if n.op != "case" or i % 2 or i == len(n.args) - 1]
@@ -118,7 +119,7 @@ def meet_all(args: list[Node], zone: str, what: str) -> list[Node]:
 
 
 def with_times(args: list[Node], zone: str, what: str) -> list[Node]:
-    """Read literal texts among timestamps or times of day as times, in the unit of their digits."""
+    """If an argument is a timestamp or a time of day, read literal texts as times, in the unit of their digits."""
     times = [n.type for n in args if n.type.kind in ("timestamp", "time")]
     if not times:
         return args
@@ -126,7 +127,7 @@ def with_times(args: list[Node], zone: str, what: str) -> list[Node]:
 
 
 def read_time(text: Node, t: Type, zone: str, what: str) -> Node:
-    """Return a literal text as a time of type ``t``, or of a finer unit if needed; else raise ConditionError."""
+    """Read a literal text as a time of type ``t``, or of a finer unit if needed, or raise ConditionError."""
     value = text.params[0]
     if value is None:
         return literal(None, t)
@@ -184,7 +185,7 @@ def as_double(x: Node, what: str) -> Node:
 
 
 def as_numbers(a: Node, b: Node, what: str) -> tuple[Node, Node]:
-    """Return both as numbers: a text takes the other argument's type or double, and so does a NULL."""
+    """Return both arguments as numbers. A text or a NULL gets the common type with the other argument, or double."""
     if "string" in (a.type.kind, b.type.kind) or "null" in (a.type.kind, b.type.kind):
         if a.type.is_numeric or b.type.is_numeric:
             t = common_type(a.type, b.type)
@@ -198,7 +199,7 @@ def as_decimal(x: Node) -> Node:
 
 
 def as_int32(x: Node, what: str) -> Node:
-    """Return ``x`` as int32. Only narrower ints and int literals convert, as in Spark for day and month counts."""
+    """Return ``x`` as int32. As in Spark, only narrower ints and literals are accepted."""
     if x.type.kind == "int" and (x.type.bits < 32 or x.type == INT32):
         return cast(x, INT32)
     if x.type.kind == "null" or (x.type.kind == "string" and is_literal(x)):
@@ -207,14 +208,14 @@ def as_int32(x: Node, what: str) -> Node:
 
 
 def as_date(x: Node, what: str, zone: str, needs: str = "a date") -> Node:
-    """Return a time, or a text of one, as a date in local time of ``zone``."""
+    """Return a date, a timestamp or a text as a date in local time of ``zone``."""
     if x.type.kind not in ("date", "timestamp", "string", "null"):
         raise ConditionError(f"{what} needs {needs}, not {x.type}: {x}")
     return cast(x, DATE, zone)
 
 
 def as_timestamp(x: Node, what: str, zone: str, needs: str = "a timestamp") -> Node:
-    """Return a timestamp, or a date or a text as a timestamp in ``zone``."""
+    """Return a timestamp unchanged, and a date or a text as a timestamp in ``zone``."""
     if x.type.kind == "timestamp":
         return x
     if x.type.kind not in ("date", "string", "null"):
@@ -229,12 +230,12 @@ def as_text(x: Node, what: str) -> Node:
 
 
 def local_text(x: Node, zone: str) -> Node:
-    """Return an instant as the text of its local time for a function of texts; anything else unchanged."""
+    """Return an instant as the text of its local time, and any other argument of a text function unchanged."""
     return cast(x, STRING, zone) if x.type.kind == "timestamp" and x.type.tz else x
 
 
 def as_bool(x: Node, what: str) -> Node:
-    """Return ``x`` if it is a truth value; a NULL becomes one."""
+    """Return ``x`` if it is a bool. A NULL becomes a bool."""
     if x.type.kind in ("bool", "null"):
         return cast(x, BOOL)
     raise ConditionError(f"{what} needs a condition (true or false), not {x.type}: {x}")

@@ -1,4 +1,4 @@
-"""Common types of operands, by Spark's ANSI widening."""
+"""Find the common type of operands by Spark's ANSI rules."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAX_DIGITS = 38
 
 
 def wider_decimal(a: Type, b: Type) -> Type:
-    """Return the decimal that holds both. Past 38 digits it keeps the digits before the point."""
+    """Return the common decimal type. If 38 digits are not enough, it has fewer digits after the point."""
     scale = max(a.scale, b.scale)
     whole = max(a.precision - a.scale, b.precision - b.scale)
     if whole + scale <= MAX_DIGITS:
@@ -22,7 +22,7 @@ def wider_decimal(a: Type, b: Type) -> Type:
 
 
 def decimal_of(node: Node) -> Type:
-    """Return the decimal type of an int or decimal argument. An int literal has as many digits as its text."""
+    """Return the decimal type of an int or decimal argument. An int literal needs only as many digits as it has."""
     t = node.type
     if t.kind == "decimal":
         return t
@@ -32,7 +32,7 @@ def decimal_of(node: Node) -> Type:
 
 
 def common_type(a: Type, b: Type, zone: str = "UTC") -> Type | None:
-    """Return the common type of ``a`` and ``b``; None if it does not exist."""
+    """Return the common type of ``a`` and ``b``, or None if it does not exist."""
     if a == b:
         return a
     if a.kind == "null":
@@ -43,7 +43,7 @@ def common_type(a: Type, b: Type, zone: str = "UTC") -> Type | None:
     if "string" in kinds:
         other = b if a.kind == "string" else a
         if other.is_numeric:
-            # As in Spark: next to an integral number the text is read as bigint, next to a fractional one as double.
+            # As in Spark, the text is a bigint if the other argument is an integer, and a double otherwise.
             return (UINT64 if other == UINT64 else INT64) if other.kind == "int" else FLOAT64
         if other.kind == "timestamp":  # Spark reads texts as microseconds
             return timestamp(finer_unit(other.unit, "us"), other.tz)
@@ -69,14 +69,14 @@ def common_type(a: Type, b: Type, zone: str = "UTC") -> Type | None:
 
 
 def _common_wide(a: Type, b: Type) -> Type:
-    """Return a decimal that holds both, with any number of digits."""
+    """Return a common decimal type with any number of digits."""
     x, y = (decimal(_INT_DIGITS[t.bits], 0) if t.kind == "int" else t for t in (a, b))
     scale = max(x.scale, y.scale, 0)
     return Type("decimal256", precision=max(x.precision - x.scale, y.precision - y.scale) + scale, scale=scale)
 
 
 def _common_zone(a: str | None, b: str | None) -> str | None:
-    # The zone of a type does not change its instants, so any rule works that does not depend on the order.
+    # The zone of a type does not affect its instants, so any rule is correct if it does not depend on the order.
     if not a or not b:
         return a or b
     return "UTC" if "UTC" in (a, b) else min(a, b)

@@ -1,4 +1,4 @@
-"""Typed constructors of comparisons, BETWEEN, NULLIF and IN. A literal takes the type of the other argument."""
+"""Constructors of comparisons, BETWEEN, NULLIF and IN. A literal gets the type of the other argument."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _COMPARED = {
 
 
 def compare(op: str, a: Node, b: Node, zone: str = "UTC") -> Node:
-    """Return ``a op b`` for op one of eq ne lt le gt ge eq_null_safe."""
+    """Return ``a op b``. ``op`` is one of eq, ne, lt, le, gt, ge and eq_null_safe."""
     what = _SYMBOLS[op]
     if "duration" in (a.type.kind, b.type.kind):
         a, b = as_length(a), as_length(b)
@@ -64,9 +64,9 @@ _MOMENTS = ("date", "timestamp")
 
 
 def _by_value(op: str, a: Node, b: Node, zone: str) -> Node | None:
-    """Return the comparison with each value that a COALESCE or CASE chooses among; None if one comparison will do.
+    """Compare with each value that a COALESCE or CASE can return. None if one comparison is enough.
 
-    A time past the range of its unit (9999-12-31 in nanoseconds) can only be compared in its own unit.
+    A time outside the range of the finer unit (such as 9999-12-31 in nanoseconds) must be compared in its own unit.
     """
     for x, choice, flipped in ((a, b, op), (b, a, FLIPPED[op])):
         if choice.op not in ("coalesce", "case") or choice.type.kind != "timestamp":
@@ -90,7 +90,7 @@ def _dates_with_intervals(a: Node, b: Node) -> tuple[Node, Node]:
     for x, y, swap in ((a, b, False), (b, a, True)):
         if y.type.kind == "duration" and is_day_count(x):
             if is_literal(y):
-                # A count of days is compared as days; the rule for literals converts the literal to int32.
+                # A number of days is compared with a number of days. The rule for literals converts it to int32.
                 value = exact_value(y)
                 days = None if value is None else value / 86_400
                 y = literal(None, INT32) if days is None else _fraction(days)
@@ -101,21 +101,21 @@ def _dates_with_intervals(a: Node, b: Node) -> tuple[Node, Node]:
 
 
 def _fraction(x: Fraction) -> Node:
-    """Return a literal that compares with whole numbers as ``x`` does."""
+    """Return a literal that gives the same results as ``x`` in comparisons with whole numbers."""
     if x.denominator == 1:
         return literal(int(x))
     return literal(float(floor_of(x)) + 0.5)
 
 
 def _against_literal(op: str, x: Node, lit: Node, zone: str) -> Node | None:
-    """Return ``x op lit`` with the literal in x's own type; None if both need another type."""
+    """Return ``x op lit`` with the literal in the type of x, or None if both need another type."""
     t = x.type
     if lit.type.kind == "string" and t.kind in ("date", "timestamp", "time"):
         lit = read_time(lit, t, zone, _SYMBOLS[op])
     elif lit.type.kind == "string" and t.is_numeric:
         lit = meet(x, lit, zone, _SYMBOLS[op])[1]
     if t.kind == lit.type.kind == "timestamp" and bool(t.tz) != bool(lit.type.tz) and is_fixed(zone):
-        # Local times and instants use the same integer scale here, so the column need not be converted.
+        # The zone has a fixed offset, so the literal is converted instead of the column.
         lit = cast(lit, timestamp(lit.type.unit, t.tz), zone)
     if not _comparable(x, lit):
         return None
@@ -130,10 +130,11 @@ def _against_literal(op: str, x: Node, lit: Node, zone: str) -> Node | None:
     if value.denominator == 1 and lo <= value <= hi:
         return make(op, (x, literal(int(value), t)), (), BOOL)
     if op == "eq_null_safe":
-        # FALSE for a null, too. An error remains an error.
+        # The result is FALSE, also for a null. An error is still an error.
         never = make("lt", (x, literal(lo, t)), (), BOOL)
         return literal(False) if x.op == "column" else coalesce(never, literal(False))
-    # No x equals the value. The comparisons below are NULL if x is, and otherwise the one possible answer.
+    # The value is fractional or outside the range of the type, so x never equals it. Return an equivalent comparison,
+    # which is also NULL if x is NULL.
     if value < lo:
         return make("ge" if op in ("gt", "ge", "ne") else "lt", (x, literal(lo, t)), (), BOOL)
     if value > hi:
@@ -146,12 +147,12 @@ def _against_literal(op: str, x: Node, lit: Node, zone: str) -> Node | None:
 
 
 def _comparable(x: Node, lit: Node) -> bool:
-    """Return whether comparing exact values gives the same result as comparing in the common type."""
+    """Return whether a comparison of the exact values gives the same result as one in the common type."""
     t, s = x.type, lit.type
     if t.kind in ("int", "decimal") and s.kind in ("int", "decimal"):
         return True
     if t.kind == "int" and s.kind == "float":
-        # The int is compared as a double, which is exact below 2**53 and monotone above.
+        # The int is compared as a double, which is exact up to 2**53 and monotonic above.
         value = exact_value(lit)
         return value is not None and (t.bits <= 32 or abs(value) < 1 << 53)
     if t.kind == s.kind == "timestamp":
@@ -164,7 +165,7 @@ lt, le, gt, ge = partial(compare, "lt"), partial(compare, "le"), partial(compare
 
 
 def between(x: Node, low: Node, high: Node, zone: str = "UTC") -> Node:
-    """Return ``x BETWEEN low AND high``, both ends included."""
+    """Return ``x BETWEEN low AND high``, which includes both ends."""
     return and_(ge(x, low, zone), le(x, high, zone))
 
 
@@ -174,10 +175,10 @@ def nullif(a: Node, b: Node, zone: str = "UTC") -> Node:
 
 
 def in_(x: Node, items: list[Node], zone: str = "UTC") -> Node:
-    """Return ``x IN (items)``, FALSE for an empty list; items that are not constants become comparisons joined by OR.
+    """Return ``x IN (items)``, which is FALSE for an empty list.
 
-    As in Spark, x and all items get one type. A whole number next to a double becomes a double, and may change its
-    value.
+    Items that are not constants become comparisons joined by OR. As in Spark, x and all items get one type. If one of
+    them is a double, whole numbers become doubles, which may change their value.
     """
     if not items:
         return literal(False)
@@ -200,7 +201,7 @@ def in_(x: Node, items: list[Node], zone: str = "UTC") -> Node:
         elif is_literal(e):
             values += [None] if e.params[0] is None else []
         elif e.op not in ("lt", "gt") or e.args[0] is not x:
-            # If one item needs another type, all items get the common type.
+            # An item needs another type, so all items get the common type.
             met = meet_all([x, *items], zone, "IN")
             if not all(is_literal(i) for i in met[1:]):
                 return or_(*(eq(x, i, zone) for i in items))
@@ -210,7 +211,7 @@ def in_(x: Node, items: list[Node], zone: str = "UTC") -> Node:
 
 
 def in_constants(x: Node, values: list[int] | list[str], zone: str = "UTC") -> Node:
-    """Do the same as :func:`in_` for one or more of Python's whole numbers or texts, without a node for each."""
+    """Return the same as :func:`in_` for Python ints or texts (at least one), without a node for each of them."""
     if is_literal(x) or not (_is_within(min(values), x.type) and _is_within(max(values), x.type)):
         return in_(x, [literal(v) for v in values], zone)
     return _among(x, values, zone)
@@ -222,16 +223,16 @@ def _among(x: Node, values: Sequence[object], zone: str) -> Node:
 
 
 def _is_within(value: object, t: Type) -> bool:
-    """Return whether a value is one of a type unchanged: a text, or a whole number in range."""
+    """Return whether a text or an int is a value of type ``t`` without a conversion."""
     if isinstance(value, int):
         return t.kind == "int" and t.limits[0] <= value <= t.limits[1]
     return isinstance(value, str) and t.kind == "string"
 
 
 def _meets_otherwise(x: Node, items: list[Node]) -> bool:
-    """Return whether comparing x with an item in the common type of all may differ from comparing only the two."""
+    """Return whether the common type of all items may change the result of a comparison of x with one item."""
     kinds = {n.type.kind for n in (x, *items)} - {"null"}
     if "string" in kinds:
-        return len(kinds) > 1 and not kinds <= {"string", "timestamp", "time"}  # these are compared two by two
+        return len(kinds) > 1 and not kinds <= {"string", "timestamp", "time"}  # each of these is compared alone
     wide = x.type.kind == "decimal" or (x.type.kind == "int" and x.type.bits > 32)
     return wide and "float" in kinds and bool({"int", "decimal"} & {i.type.kind for i in items})

@@ -1,8 +1,11 @@
-"""Nested values: fields, sizes, members, and byte strings that compare as the values do.
+"""Constructors for nested values: fields, sizes, members, and comparisons by sort keys.
 
-A NULL value makes a comparison NULL. Within a value, as in Spark, NULL equals NULL and is the least, NaN equals NaN and
-is the greatest number, and -0.0 is 0.0. Structs and arrays compare element by element; a prefix is less. Intervals,
-which Spark refuses, compare by months, then days, then nanoseconds.
+A sort key is a byte string that compares in the same order as the value. The order is Spark's:
+
+- A comparison with a NULL value is NULL. Inside a value, NULL equals NULL and is less than all others.
+- NaN equals NaN and is the greatest number, and -0.0 equals 0.0.
+- Structs and arrays are compared element by element, and a prefix is less.
+- Intervals are compared by months, then days, then nanoseconds. (Spark cannot compare them.)
 """
 
 from __future__ import annotations
@@ -46,7 +49,7 @@ def _is_list(t: pa.DataType | None) -> bool:
 
 
 def size(x: Node) -> Node:
-    """Return ``size(x)``, the number of elements of an array or map; NULL for NULL, as under ANSI."""
+    """Return ``size(x)``, the number of elements of an array or map. As in ANSI mode, it is NULL for NULL."""
     t = nested_arrow(x.type)
     if not _is_list(t) and not (t is not None and pa.types.is_map(t)):
         raise ConditionError(f"size needs an array or a map, not {x.type}: {x}")
@@ -54,7 +57,7 @@ def size(x: Node) -> Node:
 
 
 def array_contains(x: Node, value: Node, zone: str = "UTC") -> Node:
-    """Return ``array_contains(x, value)``; NULL if the value is not found and an element is NULL."""
+    """Return ``array_contains(x, value)``. It is NULL if the value is not found and an element is NULL."""
     t = nested_arrow(x.type)
     if t is None or not _is_list(t):
         raise ConditionError(f"array_contains needs an array, not {x.type}: {x}")
@@ -69,7 +72,7 @@ def array_contains(x: Node, value: Node, zone: str = "UTC") -> Node:
 
 
 def sort_keys(a: Node, b: Node, what: str) -> tuple[Node, Node]:
-    """Return two nodes of bytes that compare as two nested values do."""
+    """Return the sort keys of two nested values as nodes."""
     s, t = nested_arrow(a.type), nested_arrow(b.type)
     if s is None or t is None or not _alike(s, t):
         hint = "nested values are compared with their like, and maps not at all"
@@ -83,7 +86,7 @@ Meeting = Callable[[pa.DataType, pa.DataType], pa.DataType]
 
 
 def common_nested(s: pa.DataType, t: pa.DataType, leaf: Meeting) -> pa.DataType:
-    """Return the type that holds nested values of two types. ``leaf`` returns the common type of plain types."""
+    """Return the common type of two nested types. ``leaf`` returns the common type of two plain types."""
     if s == t:
         return s
     if pa.types.is_null(s) or pa.types.is_null(t):
@@ -106,7 +109,7 @@ def common_nested(s: pa.DataType, t: pa.DataType, leaf: Meeting) -> pa.DataType:
 
 
 def as_length(x: Node) -> Node:
-    """Return a column of Arrow's intervals (months, days, nanoseconds) as a duration; another expression unchanged."""
+    """Convert an Arrow interval (months, days, nanoseconds) to a duration. Return other expressions unchanged."""
     t = nested_arrow(x.type)
     return make("interval_length", (x,), (), duration("us")) if t is not None and _is_span(t) else x
 
@@ -138,17 +141,17 @@ def as_list(array: Any) -> Any:
     t = array.type
     if pa.types.is_list(t) or pa.types.is_map(t):
         return array
-    # Arrow's own cast reads wrong elements if a fixed-size list, or a list view, has nulls.
+    # Arrow's cast reads wrong elements if a fixed-size list or a list view has nulls.
     lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
     offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
     return pa.ListArray.from_arrays(pa.array(offsets), pc.list_flatten(array), mask=array.is_null())
 
 
 def sort_key_values(array: Any) -> list[bytes | None]:
-    """Return bytes for each row, None for NULL, that compare as the values do.
+    """Return the sort key of each row as bytes, or None for NULL.
 
-    Parts are encoded as in FoundationDB's tuples: a NULL part is 0, another part begins with 1. A part of varying
-    length ends with zeros, in a form that cannot occur inside of it.
+    Parts are encoded as in FoundationDB tuples. A NULL part is the byte 0, and any other part begins with the byte 1. A
+    part of variable length ends with zeros, in a form that cannot occur inside it.
     """
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
@@ -159,7 +162,7 @@ def sort_key_values(array: Any) -> list[bytes | None]:
     if _is_list(t):
         plain = as_list(array)
         ends = plain.offsets.to_pylist()
-        start = ends[0] if ends else 0  # the values of the slice only
+        start = ends[0] if ends else 0  # skip values outside the slice
         values = sort_key_values(plain.values.slice(start, ends[-1] - start if ends else 0))
         elements = [b"\1" + v for v in _marked(values)]
         rows = [b"".join(elements[i - start : j - start]) + b"\0" for i, j in itertools.pairwise(ends)]
@@ -191,17 +194,17 @@ def _leaves(array: Any) -> list[bytes | None]:
     return list(rows) if valid is None else [x if ok else None for x, ok in zip(rows, valid.tolist())]
 
 
-_FINEST = 76  # digits after the point, of any decimal
+_FINEST = 76  # the greatest number of digits after the point of a decimal
 
 
 def _of_words(v: np.ndarray) -> list[bytes]:
-    """As :func:`_of_int`, for int64[n]."""
+    """Encode int64[n] in the same form as :func:`_of_int`."""
     raw = (v ^ np.int64(-1 << 63)).astype(">i8").tobytes()
     return [b"\x80" + raw[i : i + 8] for i in range(0, len(raw), 8)]
 
 
 def _of_int(n: int) -> bytes:
-    """Encode a whole number. Past int64, its number of bytes comes first, and negative numbers sort before others."""
+    """Encode a whole number. If it does not fit int64, its length comes first; negative numbers sort first."""
     if -(1 << 63) <= n < 1 << 63:
         return b"\x80" + (n + (1 << 63)).to_bytes(8, "big")
     width = (abs(n).bit_length() + 7) // 8

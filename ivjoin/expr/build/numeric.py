@@ -1,4 +1,4 @@
-"""Constructors of functions of numbers, typed as in Spark's ANSI mode."""
+"""Constructors of numeric functions, with the types of Spark's ANSI mode."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ def _integral(op: str, a: Node) -> Node:
 
 
 def floor(a: Node) -> Node:
-    """Return the greatest whole number that is not above: int64 for a float or an int, decimal(p, 0) for a decimal."""
+    """Return ``floor(a)``: an int64 for a float or an int, a decimal(p, 0) for a decimal."""
     return _integral("floor", a)
 
 
 def ceil(a: Node) -> Node:
-    """Return the least whole number that is not below."""
+    """Return ``ceil(a)``, with the types of :func:`floor`."""
     return _integral("ceil", a)
 
 
@@ -91,7 +91,7 @@ def bround(a: Node, digits: int = 0) -> Node:
 
 
 def rint(a: Node) -> Node:
-    """Return ``rint(a)``, the nearest whole double, halves to even."""
+    """Return ``rint(a)``, the nearest whole number as a double. Halves are rounded to even."""
     return make("bround", (as_double(a, "rint"),), (0,), FLOAT64)
 
 
@@ -101,6 +101,6 @@ def real(name: str, *args: Node) -> Node:
 
 
 def is_nan(a: Node) -> Node:
-    """Return whether ``a`` is NaN; never NULL."""
+    """Return whether ``a`` is NaN. The result is never NULL."""
     a = as_number(a, "isnan")
     return make("is_nan", (a if a.type.kind == "float" else cast(a, FLOAT64),), (), BOOL)

@@ -1,4 +1,4 @@
-"""Constructors of string functions: pattern matches, and ``function`` nodes for functions of pyarrow.compute."""
+"""Constructors of pattern matches, and of ``function`` nodes for string functions of pyarrow.compute."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _function(name: str, args: tuple[Node, ...], options: tuple[Any, ...], type:
 
 
 def of_text(name: str, what: str, x: Node, *options: Any, type: Type = STRING) -> Node:
-    """Return pyarrow's function ``name`` of a text. Errors call it ``what``."""
+    """Return the pyarrow function ``name`` of a text. Error messages call it ``what``."""
     return _function(name, (as_string(x, what),), options, type)
 
 
@@ -32,21 +32,21 @@ def as_string(x: Node, what: str) -> Node:
 
 
 def constant_text(x: Node, what: str) -> str:
-    """Return the text of a string constant that an option needs."""
+    """Return the value of an option that must be a string constant."""
     if not is_literal(x) or x.type.kind != "string" or x.params[0] is None:
         raise UnsupportedError(f"{what} must be a string constant, not {x}")
     return str(x.params[0])
 
 
 def constant_int(x: Node, what: str) -> int:
-    """Return the value of an int constant that an option needs."""
+    """Return the value of an option that must be an int constant."""
     if not is_literal(x) or x.type.kind != "int" or x.params[0] is None:
         raise UnsupportedError(f"{what} must be a whole-number constant, not {x}")
     return int(x.params[0])
 
 
 def like(x: Node, pattern: str, escape: str = "\\") -> Node:
-    """Return ``x LIKE pattern``: ``%`` stands for any text, ``_`` for one character."""
+    """Return ``x LIKE pattern``. ``%`` matches any text, and ``_`` matches one character."""
     check_like(pattern, escape)
     return make("like", (as_string(x, "LIKE"),), (pattern, escape), BOOL)
 
@@ -65,7 +65,7 @@ def check_like(pattern: str, escape: str) -> None:
 
 
 def rlike(x: Node, pattern: str) -> Node:
-    """Return ``x RLIKE pattern``: whether the regular expression (RE2's syntax) matches anywhere."""
+    """Return ``x RLIKE pattern``, which is TRUE if the regular expression (in RE2 syntax) matches anywhere in x."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -77,7 +77,7 @@ def rlike(x: Node, pattern: str) -> Node:
 
 
 def length(x: Node) -> Node:
-    """Return the characters of a string, or the bytes of a binary; int32."""
+    """Return the number of characters of a string, or of bytes of a binary, as int32."""
     x = as_text(x, "length")
     return _function("binary_length" if x.type == BINARY else "utf8_length", (x,), (), INT32)
 
@@ -87,7 +87,7 @@ def octet_length(x: Node) -> Node:
 
 
 def substring(x: Node, position: int, count: int | None = None) -> Node:
-    """Return ``substring(x, position, count)``: positions start at 1, negative ones count from the end."""
+    """Return ``substring(x, position, count)``. Positions start at 1, and negative ones count from the end."""
     x = as_string(x, "substring")
     start = position - 1 if position > 0 else position
     if count is not None and count <= 0:
@@ -95,7 +95,7 @@ def substring(x: Node, position: int, count: int | None = None) -> Node:
     stop = None if count is None else start + count
     if start == 0 and stop is not None and x.op == "function" and x.params[:2] == ("utf8_slice_codeunits", 0):
         if len(x.params) == 3 and x.params[2] <= stop:
-            return x  # has at most that length
+            return x  # x is a substring of at most this length
     if start < 0 and stop is not None and stop >= 0:
         stop = None
     return _function("utf8_slice_codeunits", (x,), (start,) if stop is None else (start, stop), STRING)
@@ -136,7 +136,7 @@ def repeat(x: Node, count: int) -> Node:
 
 
 def concat(*args: Node) -> Node:
-    """Return all arguments as one string, or one binary if all are binaries; NULL if one is null."""
+    """Concatenate the arguments to a string, or to a binary if all are binaries. NULL if one is NULL."""
     if not args:
         return literal("")
     if all(a.type == BINARY for a in args):

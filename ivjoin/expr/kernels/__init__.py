@@ -1,1 +1,1 @@
-"""Exact values of operators over whole columns, for the records of ``ivjoin.functions``."""
+"""Kernels that compute operators exactly over whole columns. The records in ``ivjoin.functions`` use them."""

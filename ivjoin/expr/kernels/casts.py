@@ -1,4 +1,4 @@
-"""Casts between numbers, truth values and times as in Spark's ANSI mode: a value that does not fit is an error."""
+"""Cast numbers, bools and times as in Spark's ANSI mode: a value that does not fit is an error."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def has_cast(t: Type, u: Type) -> bool:
     return kinds in _CASTS or kinds in ops_casttext.CASTS or kinds == ("binary", "binary")
 
 
-Values = tuple[np.ndarray, Mask]  # and the rows that have an error
+Values = tuple[np.ndarray, Mask]  # values, and a mask of the rows that have an error
 
 
 def _int_to_int(t: Type, u: Type, zone: Zone) -> Kernel:
@@ -84,7 +84,7 @@ def _int_to_decimal(t: Type, u: Type, zone: Zone) -> Kernel:
 
 
 def cut_floats(v: np.ndarray, u: Type) -> Values:
-    """Truncate floats to integers of a type. As in Java, 2**63 becomes the greatest int64; 2**64 overflows."""
+    """Truncate floats to an integer type. As in Java, 2**63 becomes the greatest int64, and 2**64 overflows."""
     dtype = dtype_of(u)
     low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
     x = v.astype(np.float64, copy=False)
@@ -103,7 +103,7 @@ def _float_to_int(t: Type, u: Type, zone: Zone) -> Kernel:
 
 
 def _float_to_decimal(t: Type, u: Type, zone: Zone) -> Kernel:
-    """Convert through the double's text, as Spark does (float32 is widened first). NaN and infinity become NULL."""
+    """Convert floats by the text of the double, as Spark does. A float32 is widened first. NaN and inf become NULL."""
     parse = ops_casttext.decimal_parser(u, zone)
 
     def kernel(a: Cell) -> Cell:
@@ -133,7 +133,7 @@ def _decimal_to_float(t: Type, u: Type, zone: Zone) -> Kernel:
 
     def divided(v: np.ndarray) -> np.ndarray:
         if v.dtype != object and t.scale <= 22 and not count(np.abs(v) > 1 << 53):
-            r = v / float(unit)  # both exact, so the quotient is the nearest double
+            r = v / float(unit)  # both are exact doubles, so the quotient is the nearest double
         else:
             r = np.array([n / unit for n in v.tolist()], dtype=np.float64)  # true division of ints rounds correctly
         return _to_float32(r, v, unit) if u.bits == 32 else r
@@ -143,7 +143,7 @@ def _decimal_to_float(t: Type, u: Type, zone: Zone) -> Kernel:
 
 def _to_float32(r: np.ndarray, v: np.ndarray, unit: int) -> np.ndarray:
     out = r.astype(np.float32)
-    # A double half-way between two floats may be the result of rounding. The exact value decides there.
+    # If the double is half-way between two floats, it may itself be rounded. Then the exact value decides.
     middle = (r.view(np.int64) & 0x1FFF_FFFF) == 0x1000_0000
     for i in np.flatnonzero(middle):
         n, (a, b) = int(v[i]), r[i].as_integer_ratio()
@@ -171,7 +171,7 @@ def _number_to_bool(t: Type, u: Type, zone: Zone) -> Kernel:
 
 
 def _rescale_ticks(have: int, want: int) -> Callable[[np.ndarray], tuple[np.ndarray, np.ndarray | None]]:
-    """Convert ticks to another unit: a coarser unit rounds down, a finer one may overflow."""
+    """Convert ticks to another unit. A coarser unit rounds down, and a finer unit may overflow."""
     if want <= have:
         width = np.array(have // want)
         return lambda v: (v if want == have else v // width, None)
@@ -218,7 +218,7 @@ def _date_to_timestamp(t: Type, u: Type, zone: Zone) -> Kernel:
 
 
 def _met(t: Type, u: Type, zone: Zone) -> Kernel:
-    """Convert a time for comparison with one of another unit, within its range (``ivjoin.expr.nodes.is_met``)."""
+    """Convert a time for a comparison with a time of another unit. See ``ivjoin.expr.nodes.is_met``."""
     low, high = u.limits
     if t.kind == "string" and u.unit == "ns":
         return ops_casttext.to_met_timestamp(t, u, zone)
@@ -276,7 +276,7 @@ def _decimal_to_timestamp(t: Type, u: Type, zone: Zone) -> Kernel:
 
 
 def _to_decimal256(t: Type, u: Type, zone: Zone) -> Kernel:
-    """Convert without a limit to the digits: such values are only compared."""
+    """Convert to a decimal with any number of digits, which is used only in comparisons."""
     factor = 10 ** (u.scale - t.scale)
     return of_values(lambda v: objects([int(n) * factor for n in v.tolist()]))
 

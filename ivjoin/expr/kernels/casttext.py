@@ -1,4 +1,7 @@
-"""Casts from text, trimmed and read strictly, and to text, in Java's format; each distinct text is parsed once."""
+"""Cast from and to text.
+
+Text is trimmed and parsed strictly, and each distinct text is parsed once. Values are written in Java's format.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ Parse = Callable[[str], Any]  # returns None if the text is malformed or does no
 
 
 def _distinct(v: Any, parse: Parse) -> tuple[list[Any], np.ndarray, np.ndarray]:
-    """Return what is parsed of each distinct text, the place of each row's text there, and the rows it fails for."""
+    """Parse each distinct text. Return the results, the index of each row's result, and a mask of malformed rows."""
     encoded = v.dictionary_encode()
     parsed = [None if s is None else parse(s.strip(_BLANK)) for s in encoded.dictionary.to_pylist()] or [None]
     at = encoded.indices.fill_null(0).to_numpy(zero_copy_only=False)
@@ -87,10 +90,10 @@ def decimal_parser(u: Type, _: Zone) -> Parse:
             return None
         try:
             sign, digits, exponent = Decimal(s).as_tuple()
-        except InvalidOperation:  # an exponent past Python's range
+        except InvalidOperation:  # the exponent is outside Python's range
             return None
         assert isinstance(exponent, int)
-        # Only 38 digits and the one that rounds matter, and Python refuses to read thousands of digits.
+        # Only 38 digits and the next one matter. Python cannot convert thousands of digits to an int.
         kept = digits[:200]
         number, shift = int("".join(map(str, kept))), exponent + len(digits) - len(kept) + u.scale
         if number == 0 or shift < -len(kept) - 1:
@@ -136,10 +139,13 @@ def _date_parser(u: Type, _: Zone) -> Parse:
 
 
 def _timestamp_parser(u: Type, session: Zone, ends: bool = False) -> Parse:
-    """Return a parser. With ``ends``, a time past the range becomes the range's end instead of an error."""
+    """Return a parser of timestamps. With ``ends``, a time outside the range becomes an end of the range.
+
+    Otherwise it is an error.
+    """
     low, high = u.limits
     per = TICKS_PER_SECOND[u.unit]
-    # Spark reads at most microseconds.
+    # Spark reads at most six fractional digits.
     grain = 10**9 // per
 
     def parse(s: str) -> int | None:
@@ -195,16 +201,19 @@ def _formatting(make: Callable[[Type, Zone], Format]) -> Callable[[Type, Type, Z
 
 
 def java_double(x: float, digits: str | None = None) -> str:
-    """Return ``Double.toString``: plain from 0.001 up to 10**7, else with an exponent; the shortest exact digits."""
+    """Return a float in the format of Java's ``Double.toString``, with the shortest digits that identify it.
+
+    Numbers from 0.001 up to 10**7 have no exponent, and all others have one.
+    """
     if 1e-3 <= abs(x) < 1e7 and digits is None:
-        return repr(x)  # Python writes these in the same form
+        return repr(x)  # Python and Java have the same format in this range
     if x != x:
         return "NaN"
     if x in (float("inf"), float("-inf")):
         return "Infinity" if x > 0 else "-Infinity"
     text = digits or repr(x)
     if abs(x) < 1e-320 and float(f"{x:.1e}") == x:
-        text = f"{x:.1e}"  # Java writes at least two digits, the nearest ones: 4.9E-324
+        text = f"{x:.1e}"  # Java writes at least two digits, such as 4.9E-324
     sign, figures, exponent = Decimal(text).as_tuple()
     assert isinstance(exponent, int)
     figure = "".join(map(str, figures)).rstrip("0") or "0"
@@ -267,7 +276,7 @@ def _time_texts(t: Type, _: Zone) -> Format:
 
 
 def _reinterpreted(t: Type, u: Type, zone: Zone) -> Kernel:
-    # Bytes that are not UTF-8 stay unchanged, and compare as bytes.
+    # Bytes that are not UTF-8 are not changed, and are compared as bytes.
     import pyarrow.compute as pc
 
     options = pc.CastOptions(pa.large_string() if u == STRING else pa.large_binary(), allow_invalid_utf8=True)
@@ -279,7 +288,7 @@ def _uuid_texts(v: Any) -> Any:
 
 
 def _uuids_of(v: Any) -> tuple[Any, np.ndarray]:
-    """Read texts as UUIDs; any other text is an error."""
+    """Parse texts as UUIDs. Any other text is an error."""
     parsed, at, bad = _distinct(v, uuid_bytes)
     return pa.array([p or b"" for p in parsed], pa.large_binary()).take(pa.array(at)), bad
 

@@ -1,9 +1,11 @@
-"""The data that kernels exchange: cells, masks, constants.
+"""The data that kernels exchange: cells, masks and constants.
 
-A cell is ``(values, valid, error)``: the values of a node for n rows, which rows have one (None: all) and which rows
-have an error (None: no row). A constant has one row. Rows that are not valid or have an error contain arbitrary but
-harmless values. A kernel maps the cells of the arguments to the cell of the node. A *rule* makes it once for each plan,
-from the node and the arguments that are constants.
+A cell is ``(values, valid, error)``. It contains the values of a node for n rows, a mask of the rows that are not NULL
+(None: all rows), and a mask of the rows with an error (None: no row). A constant has one row. Rows that are NULL or
+have an error contain arbitrary but harmless values.
+
+A kernel computes the cell of a node from the cells of its arguments. A *rule* creates the kernel once for each plan,
+from the node and its constant arguments.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ __all__ = [
 Mask = np.ndarray | None
 Cell = tuple[Any, Mask, Mask]
 Kernel = Callable[..., Cell]
-Consts = tuple[Cell | None, ...]  # for each argument its cell if it is a constant without null or error
+Consts = tuple[Cell | None, ...]  # the cell of each argument that is a constant without NULL or error, else None
 Rule = Callable[[Node, Consts], Kernel]
 
 count = np.count_nonzero
@@ -49,7 +51,7 @@ def combined(a: Mask, b: Mask) -> Mask:
 
 
 def flagged(error: Mask, bad: Mask, valid: Mask) -> Mask:
-    """Return the error mask with the valid ones of the ``bad`` rows added."""
+    """Add the ``bad`` rows that are valid to an error mask."""
     if bad is None or not count(bad):
         return error
     if valid is not None:
@@ -60,19 +62,19 @@ def flagged(error: Mask, bad: Mask, valid: Mask) -> Mask:
 
 
 def present(cell: Cell) -> Mask:
-    """Return the rows that have a value: valid and without error. None: all."""
+    """Return a mask of the rows that are valid and have no error (None: all rows)."""
     _, valid, error = cell
     return valid if error is None else ~error if valid is None else valid & ~error
 
 
 def rows(*values: Any) -> int:
-    """Return the number of rows of values, some of them constants with one row."""
+    """Return the common number of rows. Constants have one row."""
     lengths = [len(v) for v in values]
     return 0 if 0 in lengths else max(lengths)
 
 
 def repeated(values: Any, n: int) -> Any:
-    """Return values of n rows, or of a constant n times."""
+    """Return ``values`` if they have n rows, or repeat a constant n times."""
     if len(values) == n:
         return values
     return np.repeat(values, n) if isinstance(values, np.ndarray) else values.take(pa.array(np.zeros(n, np.int64)))
@@ -83,9 +85,9 @@ def absent(valid: Mask, n: int) -> np.ndarray:
 
 
 def checked(f: Callable[..., tuple[Any, Mask]]) -> Kernel:
-    """Return the kernel of a function from values to values and the rows where they are wrong (None: no row).
+    """Return the kernel of a function that returns values and a mask of wrong rows (None: no row).
 
-    A row with a NULL argument is NULL; a wrong row, and a row with an error in an argument, has an error.
+    A row with a NULL argument is NULL. A wrong row, or a row with an error in an argument, has an error.
     """
 
     def kernel(*cells: Cell) -> Cell:
@@ -105,7 +107,7 @@ def checked(f: Callable[..., tuple[Any, Mask]]) -> Kernel:
 
 
 def of_values(f: Callable[..., Any]) -> Kernel:
-    """Return the kernel of a function of values that makes neither errors nor nulls."""
+    """Return the kernel of a function of values that creates neither errors nor nulls."""
     return checked(lambda *values: (f(*values), None))
 
 
@@ -116,7 +118,7 @@ _FIXED: dict[str, Any] = {
 
 
 def dtype_of(t: Type) -> np.dtype:
-    """Return the dtype of values of a type. Decimals in the evaluator are int64 if they fit, else object."""
+    """Return the dtype of the values of a type. Decimals are int64 if they fit, else object."""
     if t.kind == "int":
         return np.dtype(f"{'i' if t.signed else 'u'}{t.bits // 8}")
     if t.kind == "float":
@@ -135,7 +137,7 @@ def const_cell(value: Any, t: Type) -> Cell:
 
 
 def const_values(values: list[Any], t: Type) -> Any:
-    """Return the values of literals of a type, in the form that the evaluator has for a column."""
+    """Return literals of a type in the same form as the values of a column."""
     if t.kind in ("string", "binary"):
         return pa.array(values, type=LARGE[t.kind])
     if t.kind == "opaque":
@@ -146,7 +148,7 @@ def const_values(values: list[Any], t: Type) -> Any:
 
 
 def narrowest(integers: list[int]) -> np.ndarray:
-    """Return Python ints as int64 if all fit, else as objects."""
+    """Return Python ints as an int64 array if all fit, else as an object array."""
     try:
         return np.array(integers, dtype=np.int64)
     except OverflowError:

@@ -1,4 +1,7 @@
-"""Comparisons in Spark's order: NaN equals NaN and is greatest, -0.0 = 0.0; strings and bytes compare by bytes."""
+"""Compare values in Spark's order: NaN equals NaN and is the greatest number, -0.0 equals 0.0.
+
+Strings and binaries are compared by their bytes.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ def _float_eq(x: Any, y: Any) -> np.ndarray:
 
 
 def _float_lt(x: Any, y: Any) -> np.ndarray:
-    return ~(x >= y) & (x == x)  # >= is false for any NaN, so y = NaN is the greatest
+    return ~(x >= y) & (x == x)  # x >= y is false if y is NaN, so NaN is the greatest
 
 
 def _float_le(x: Any, y: Any) -> np.ndarray:
@@ -33,7 +36,7 @@ _FLOAT: dict[str, Compare] = {
     "lt": _float_lt, "gt": lambda x, y: _float_lt(y, x),
     "le": _float_le, "ge": lambda x, y: _float_le(y, x),
 }
-# Against a number: only x can be NaN.
+# Comparisons with a constant that is not NaN.
 _FLOAT_CONST: dict[str, Compare] = {
     "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal,
     "gt": lambda x, c: ~(x <= c), "ge": lambda x, c: ~(x < c),
@@ -46,7 +49,7 @@ _TEXT = {"eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt
 
 def _text_comparer(op: str) -> Compare:
     def compare(x: Any, y: Any) -> np.ndarray:
-        import pyarrow.compute as pc  # the import takes about 0.05 s, and many compiled comparisons evaluate no row
+        import pyarrow.compute as pc  # imported late, because it takes 0.05 s and many comparisons never run
 
         result = getattr(pc, _TEXT[op])(x, y)
         if result.null_count:
@@ -57,7 +60,7 @@ def _text_comparer(op: str) -> Compare:
 
 
 def comparer(op: str, kind: str) -> Compare:
-    """Return the comparison of values of a kind as a function to bool[n]. The caller handles nulls."""
+    """Return a function that compares values of a kind and returns bool[n]. The caller handles nulls."""
     if kind == "float":
         return _FLOAT[op]
     if kind in ("string", "binary"):
@@ -100,7 +103,7 @@ def _both_null(a: Cell, b: Cell) -> Cell:
 
 def _text_kernel(f: Compare, left: Cell | None, right: Cell | None) -> Kernel:
     def compare(x: Any, y: Any) -> np.ndarray:
-        # A constant is an array of one row, which Arrow does not broadcast.
+        # Arrow does not broadcast an array of one row, so take its scalar.
         if right is not None and left is None:
             y = y[0]
         elif left is not None and right is None:

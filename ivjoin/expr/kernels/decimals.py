@@ -1,7 +1,7 @@
-"""Decimal arithmetic: exact on unscaled integers, rounded HALF_UP to the scale of the result as in Spark.
+"""Decimal arithmetic, which is exact on unscaled integers, and rounds HALF_UP to the scale of the result as in Spark.
 
-Unscaled integers are int64 while they fit, whatever the precision, and Python ints past that. A result with more digits
-than its type is an error.
+Unscaled integers of any precision are int64 if they fit, and Python ints otherwise. A result with too many digits for
+its type is an error.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def as_objects(v: np.ndarray) -> np.ndarray:
 
 
 def fitted(v: np.ndarray, t: Type) -> tuple[np.ndarray, Mask]:
-    """Return unscaled integers, and the rows with too many digits for a decimal type (None: no row)."""
+    """Return unscaled integers, and a mask of the rows with too many digits for a decimal type (None: no row)."""
     if v.dtype != object and t.precision > 18:
         return v, None
     top = 10**t.precision
@@ -40,7 +40,7 @@ def fitted(v: np.ndarray, t: Type) -> tuple[np.ndarray, Mask]:
 
 
 def scaled_up(v: np.ndarray, digits: int) -> np.ndarray:
-    """Return ``v * 10**digits``, in Python ints if needed."""
+    """Return ``v * 10**digits``, as Python ints if needed."""
     if digits == 0:
         return v
     if v.dtype != object and digits <= 18:
@@ -55,13 +55,13 @@ _EVEN = np.frompyfunc(half_even, 2, 1)
 
 
 def round_quotient(v: np.ndarray, d: np.ndarray | int, even: bool = False) -> np.ndarray:
-    """Return v / d rounded to integers, half up or half even (the latter only for d > 0); d is never 0."""
+    """Return v / d rounded to integers, half up, or half even (only for d > 0). d is never 0."""
     if v.dtype == object or (d > _I64_MAX if isinstance(d, int) else d.dtype == object or _may_wrap(v, d)):
         return (_EVEN if even else _UP)(as_objects(v), d)
     y = np.asarray(d, dtype=np.int64) if isinstance(d, int) else d
     q = whole_quotient(v, y)
     rest = np.abs(v - q * y)
-    # Compared in a form that doubles nothing past 2**63.
+    # Compare with the rest of the divisor instead of doubling, which could overflow.
     short = np.abs(y) - rest
     away = rest > short
     tie = rest == short
@@ -70,13 +70,16 @@ def round_quotient(v: np.ndarray, d: np.ndarray | int, even: bool = False) -> np
 
 
 def _may_wrap(v: np.ndarray, d: np.ndarray) -> bool:
-    """Return whether a division may wrap: the least int64 as a divisor has no magnitude, and by -1 no quotient fits."""
+    """Return whether a division may wrap around.
+
+    The least int64 has no absolute value as a divisor, and its quotient by -1 does not fit.
+    """
     least = -_I64_MAX - 1
     return bool(count(d == least) or (count(v == least) and count(d == -1)))
 
 
 def rescaled(v: np.ndarray, have: int, want: int) -> np.ndarray:
-    """Return unscaled integers at another scale, HALF_UP."""
+    """Convert unscaled integers to another scale, rounded HALF_UP."""
     if want >= have:
         return scaled_up(v, want - have)
     return round_quotient(v, 10 ** (have - want))
@@ -99,7 +102,7 @@ def plus(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def minus(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    # The negative of the least int64 wraps. Decimals of 18 digits never come near it, wider ones may.
+    # The negative of the least int64 wraps around. Only decimals with more than 18 digits can have this value.
     if y.dtype != object and not count(y == -_I64_MAX - 1):
         return plus(x, -y)
     return as_objects(x) - as_objects(y)
@@ -132,7 +135,7 @@ def _need(node: Node) -> None:
         raise unsupported(node, "the arguments of decimal arithmetic are decimals")
 
 
-# Spark multiplies and divides with 38 digits first and rounds that to the result's scale.
+# Spark first multiplies and divides with 38 digits, and then rounds to the scale of the result.
 _SHORTEN = np.frompyfunc(shortened, 1, 1)
 
 
@@ -151,8 +154,8 @@ def div(node: Node, _: Consts) -> Kernel:
     _need(node)
     (s, u), t = (a.type for a in node.args), node.type
     lift = t.scale - s.scale + u.scale
-    # Spark rounds the quotient at 38 fraction digits and then at the result's scale. Rounding twice can differ from
-    # rounding once only within 10**-38 of a tie, and a quotient that near to a tie needs a divisor of 19 digits.
+    # Spark rounds the quotient to 38 fraction digits and then to the scale of the result. Rounding twice differs from
+    # rounding once only within 10**-38 of a tie. A quotient so close to a tie needs a divisor of 19 digits.
     both = np.frompyfunc(lambda n, d: divided(n, d, t.scale, u.scale - s.scale), 2, 1)
 
     def quotient(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, Mask]:

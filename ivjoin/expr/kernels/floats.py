@@ -1,4 +1,4 @@
-"""Floating point arithmetic as in Spark: IEEE 754, except that division by zero is an error and ln of 0 is NULL."""
+"""Floating-point arithmetic as in Spark: IEEE 754, except that division by zero is an error and ln of 0 is NULL."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def binary(f: Callable[[Any, Any], Any]) -> Rule:
 
 
 def dividing(f: Callable[[Any, Any], Any]) -> Rule:
-    """Return the rule of an operator that has an error where the divisor is zero of either sign."""
+    """Return the rule of a division, which has an error if the divisor is 0.0 or -0.0."""
 
     def rule(node: Node, consts: Consts) -> Kernel:
         if any(a.type != node.type for a in node.args):
@@ -53,10 +53,10 @@ def pmod(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def power(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return x to the power of y as Java, and so Spark, does.
+    """Return x to the power of y as in Java and Spark.
 
-    1 to the power of NaN, and 1 or -1 to the power of an infinity, are NaN, where C returns 1. ``np.power`` with a
-    constant 0.5 takes the root, which is wrong for minus infinity.
+    ``pow(1, NaN)`` and ``pow(±1, ±inf)`` are NaN, while C returns 1. ``np.power`` with the constant 0.5 computes a
+    square root, which is wrong for minus infinity.
     """
     found = np.power(x, y)
     endless = ~np.isfinite(y)
@@ -76,7 +76,7 @@ def unary_(f: Callable[[Any], Any]) -> Rule:
 
 
 def logarithm(f: Callable[[Any], Any], bottom: float) -> Rule:
-    """Return NULL at and below the pole, as Spark does, but NaN for NaN."""
+    """Return the rule of a logarithm. As in Spark, it is NULL at and below ``bottom``, and NaN for NaN."""
 
     def kernel(a: Cell) -> Cell:
         x, ok, err = a
@@ -89,7 +89,7 @@ def logarithm(f: Callable[[Any], Any], bottom: float) -> Rule:
 
 
 def whole_floats(f: Callable[[Any], Any]) -> Rule:
-    """Return floor or ceil of floats as int64: NaN gives 0, a value past the range is an error."""
+    """Return the rule of floor or ceil of floats to int64. NaN gives 0, and a value outside the range is an error."""
 
     def rule(node: Node, _: Consts) -> Kernel:
         dtype = dtype_of(node.type)
@@ -99,7 +99,7 @@ def whole_floats(f: Callable[[Any], Any]) -> Rule:
 
         def whole(x: np.ndarray) -> tuple[np.ndarray, Mask]:
             r = f(x)
-            # "not inside" instead of "outside" includes NaN.
+            # NaN is not inside.
             inside = (r >= least) & (r < most) if dtype.itemsize == 8 else (r >= least) & (r <= most)
             if count(inside) == len(inside):
                 return r.astype(dtype), None
@@ -118,4 +118,4 @@ def neighbour(direction: float) -> Callable[[Any], Any]:
 
 
 def sign(x: np.ndarray) -> np.ndarray:
-    return np.where(x == 0, x, np.sign(x))  # Math.signum keeps the sign of a zero
+    return np.where(x == 0, x, np.sign(x))  # as Java's Math.signum, return -0.0 for -0.0

@@ -1,6 +1,7 @@
-"""Exact integer arithmetic that marks the rows that overflow; times and durations are added by the same kernels.
+"""Exact integer arithmetic that marks the rows that overflow. The same kernels add times and durations.
 
-The wrapped result, or the largest value that still fits next to a constant, shows overflow. Nothing is widened.
+Values are not widened. Overflow is detected from the wrapped result, or for a constant operand from the range of values
+that do not overflow.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ __all__ = [
 
 
 def affine(t: Type, factor: int, constant: int) -> Kernel:
-    """Return the kernel of ``factor * x + constant``; rows outside the type's range are errors.
+    """Return the kernel of ``factor * x + constant``. Results outside the range of the type are errors.
 
-    ``factor`` is 1 or -1, or ``constant`` is 0. The kernel ignores a second argument, the constant.
+    ``factor`` is 1 or -1, or ``constant`` is 0. The kernel ignores its second argument, which is the constant.
     """
     dtype = dtype_of(t)
     least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
@@ -45,7 +46,7 @@ def affine(t: Type, factor: int, constant: int) -> Kernel:
         return checked(lambda v, *_: (v, np.ones(len(v), dtype=bool)))
     below = None if low <= least else np.array(low, dtype=dtype)
     above = None if high >= most else np.array(high, dtype=dtype)
-    # Wrapped on purpose: with a constant such as 2**63 in 2**63 - x, the result is right modulo 2**64.
+    # The constants wrap around on purpose. For example, 2**63 - x is still correct modulo 2**64.
     c, k = _wrapped(constant, dtype), _wrapped(factor, dtype)
 
     def value(v: np.ndarray, *_: np.ndarray) -> tuple[np.ndarray, Mask]:
@@ -66,7 +67,7 @@ _ZERO = {np.dtype(f"i{w}"): np.array(0, dtype=f"i{w}") for w in (1, 2, 4, 8)}
 
 
 def add_wrapped(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the wrapped sum of integers of one dtype, and the rows where it is wrong."""
+    """Return the wrapped sum of integers of one dtype, and a mask of the rows that overflow."""
     r = x + y
     if r.dtype.kind == "u":
         return r, r < x
@@ -74,20 +75,20 @@ def add_wrapped(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def sub_wrapped(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the wrapped difference of integers of one dtype, and the rows where it is wrong."""
+    """Return the wrapped difference of integers of one dtype, and a mask of the rows that overflow."""
     r = x - y
     return r, x < y if r.dtype.kind == "u" else ((x ^ y) & (x ^ r)) < _ZERO[r.dtype]
 
 
 def mul_wrapped(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, Mask]:
-    """Return the wrapped product of integers of one dtype, and the rows where it is wrong (None: no row)."""
+    """Return the wrapped product of integers of one dtype, and a mask of the rows that overflow (None: no row)."""
     dtype = x.dtype
     if dtype.itemsize < 8:
         wide = x.astype(np.int64) * y.astype(np.int64) if dtype.kind == "i" else x.astype(np.uint64) * y
         r = wide.astype(dtype)
         return r, r != wide
     r = x * y
-    # A product of doubles is exact within a few ulp, so only rows near or past 2**62 need Python ints.
+    # A product of doubles is correct within a few ulps. Only rows with a product near or above 2**62 need Python ints.
     doubtful = np.abs(x.astype(np.float64) * y) >= 2.0**62
     if not count(doubtful):
         return r, None
@@ -104,7 +105,10 @@ _Affine = Callable[[int], tuple[int, int]]
 
 
 def _linear(general: Kernel, by_right: _Affine, by_left: _Affine) -> Rule:
-    """Return the rule of a sum or product. Next to a constant, functions of it give the arguments of `affine`."""
+    """Return the rule of a sum or product.
+
+    If an argument is a constant, ``by_right`` or ``by_left`` returns the factor and the constant for `affine`.
+    """
 
     def rule(node: Node, consts: Consts) -> Kernel:
         left, right = consts
@@ -131,7 +135,7 @@ def _abs(node: Node, _: Consts) -> Kernel:
 
 
 def dividing(f: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, Mask]]) -> Kernel:
-    """Return the kernel of a division by a divisor other than zero; zero is an error."""
+    """Return the kernel of a division. ``f`` never gets a zero divisor, because a division by zero is an error."""
 
     def divided(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, Mask]:
         zero = y == 0
@@ -144,8 +148,8 @@ def dividing(f: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, Mask]]) -> 
 
 
 def whole_quotient(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return x / y truncated toward zero, for y != 0; the least integer by -1 wraps to itself."""
-    # numpy's // floors and its fmod truncates. Without the remainder the division is exact, and both agree.
+    """Return x / y truncated toward zero, for y != 0. The least integer divided by -1 wraps around to itself."""
+    # NumPy's // rounds down, and fmod truncates. After the remainder is subtracted, the division is exact.
     return (x - np.fmod(x, y)) // y
 
 
@@ -170,12 +174,12 @@ def _remainder(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, Mask]:
 def _positive_remainder(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, Mask]:
     r = np.fmod(x, y)
     if r.dtype.kind == "i":
-        r = np.where((r < 0) & (y > 0), r + y, r)  # a negative divisor leaves the remainder unchanged
+        r = np.where((r < 0) & (y > 0), r + y, r)  # for a negative divisor, the remainder is not changed
     return r, None
 
 
 def narrowed(v: np.ndarray, t: Type) -> tuple[np.ndarray, Mask]:
-    """Return integers in another integer type, and the rows that do not fit (None: no row)."""
+    """Convert integers to another integer type. Return them, and a mask of the rows that do not fit (None: no row)."""
     dtype = dtype_of(t)
     if v.dtype == dtype:
         return v, None
@@ -184,7 +188,7 @@ def narrowed(v: np.ndarray, t: Type) -> tuple[np.ndarray, Mask]:
         bad = (v < low) | (v > high)
         return np.where(bad, 0, v).astype(dtype), bad
     r = v.astype(dtype)
-    return r, None if np.can_cast(v.dtype, dtype) else r != v  # numpy compares signed with unsigned by value
+    return r, None if np.can_cast(v.dtype, dtype) else r != v  # NumPy compares signed and unsigned ints by value
 
 
 def arith(node: Node, consts: Consts) -> Kernel:
@@ -194,7 +198,7 @@ def arith(node: Node, consts: Consts) -> Kernel:
     return SUMS[node.op](node, consts)
 
 
-# For every type that is an integer of some width inside; the caller checks the types.
+# The rules for all types that are stored as integers. The caller checks the types.
 SUMS: dict[str, Rule] = {
     "add": _linear(add_ints, lambda c: (1, c), lambda c: (1, c)),
     "sub": _linear(sub_ints, lambda c: (1, -c), lambda c: (-1, c)),

@@ -1,7 +1,7 @@
 """round (HALF_UP) and bround (HALF_EVEN) of ints, decimals and floats.
 
-Spark rounds the decimal text of a double (``BigDecimal(Double.toString(x))``), so round(1.005, 2) is 1.01 although the
-double is smaller. Only the few doubles near a tie are rounded by their text here; the others round the same.
+Spark rounds the decimal text of a double (``BigDecimal(Double.toString(x))``). Therefore round(1.005, 2) is 1.01,
+although the double is less than 1.005. The text matters only near a tie, so only these doubles are rounded by text.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _ints(node: Node, digits: int, even: bool) -> Kernel:
     t = node.type
     if digits >= 0:
         return checked(lambda v: narrowed(v, t))
-    unit = 10 ** min(-digits, 30)  # past the range of every int, everything becomes zero
+    unit = 10 ** min(-digits, 30)  # a unit above the range of all ints rounds every value to zero
 
     def rounded(v: np.ndarray) -> tuple[np.ndarray, Mask]:
         wide = as_objects(v) if t.bits == 64 else v.astype(np.int64)
@@ -72,7 +72,7 @@ def _whole(x: np.ndarray, even: bool) -> np.ndarray:
     if even:
         return np.rint(x) + 0.0
     base = np.trunc(x)
-    # The difference is exact, and so is the text of a double that ends in .5.
+    # The difference is exact. The text of a double is also exact if its fraction is .5.
     return np.where(np.abs(x - base) >= 0.5, base + np.copysign(1.0, x), base) + 0.0
 
 
@@ -85,9 +85,9 @@ def _fraction(x: np.ndarray, digits: int, even: bool) -> np.ndarray:
         y = np.abs(x) * unit
         base = np.floor(y)
         part = y - base
-        # x * unit and the text of x are each within an ulp of the exact product.
+        # Both x * unit and the text of x are within an ulp of the exact product.
         clear = near & (y < 2.0**50) & (np.abs(part - 0.5) > y * 2.0**-50 + 1e-300)
-        # The quotient of two exact doubles is the double nearest to the decimal result.
+        # Both operands are exact, so the quotient is the double that is nearest to the decimal result.
         out[clear] = np.copysign((base + (part > 0.5)) / unit, x)[clear]
         near = near & ~clear
     if count(near):

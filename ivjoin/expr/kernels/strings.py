@@ -1,4 +1,4 @@
-"""Strings: LIKE, and the functions of pyarrow.compute that a condition may call."""
+"""LIKE, and the string functions of pyarrow.compute that a condition can call."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["function", "like", "like_regex"]
 
 
 def like_regex(pattern: str, escape: str) -> str:
-    """Return the RE2 expression of a LIKE pattern over the whole string: ``%`` is any text, ``_`` one character."""
+    """Return the RE2 expression of a LIKE pattern. ``%`` matches any text, and ``_`` matches one character."""
     out, characters = [], iter(pattern)
     for c in characters:
         if c == escape:
@@ -36,7 +36,7 @@ def like(node: Node, _: Consts) -> Kernel:
     if node.args[0].type.kind != "string":
         raise unsupported(node)
     pattern, escape = node.params
-    if escape in pattern or "\\" in pattern:  # Arrow reads a backslash in a pattern without wildcards wrong
+    if escape in pattern or "\\" in pattern:  # Arrow misreads a backslash in a pattern without wildcards
         f, pattern = pc.match_substring_regex, like_regex(pattern, escape)
     else:
         f = pc.match_like
@@ -50,7 +50,7 @@ def function(node: Node, consts: Consts) -> Kernel:
     f = getattr(pc, name, None)
     if f is None:
         raise unsupported(node, f"pyarrow.compute has no {name}")
-    try:  # on no rows, so that a wrong option shows before the first batch
+    try:  # call it with no rows, so that a wrong option raises before the first batch
         f(*(_sample(a) for a in node.args), *options)
     except (pa.ArrowException, TypeError, ValueError) as e:
         raise UnsupportedError(f"{node} cannot be evaluated: {e}") from e
@@ -73,11 +73,11 @@ def function(node: Node, consts: Consts) -> Kernel:
 
 
 def _initcap(s: str) -> str:
-    """Capitalize each word that starts after a space; all other letters become lower case."""
+    """Capitalize the first letter of each word. Words are separated by spaces, and other letters become lower case."""
     return " ".join(w[:1].title() + w.lower()[len(w[:1].lower()) :] for w in s.split(" "))
 
 
-# Arrow maps one character to one, unlike Java and Python ("straße" to "STRASSE"), or has other word boundaries.
+# Java and Python map "straße" to "STRASSE". Arrow maps each character to one character, and has other word boundaries.
 _BY_PYTHON: dict[str, Callable[[str], str]] = {
     "utf8_upper": str.upper, "utf8_lower": str.lower, "utf8_title": _initcap,
 }  # fmt: skip

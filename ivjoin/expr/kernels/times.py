@@ -1,7 +1,7 @@
-"""Times: sums with durations and months, differences, truncation, fields, and counts since the epoch.
+"""Times: sums with durations and months, differences, truncation, fields, and units since the epoch.
 
-Calendar arithmetic uses int64 seconds and days of the local time (``calendar``, ``zones``). The ticks below a second
-are carried along.
+Calendar arithmetic uses int64 seconds and days of the local time (see ``calendar`` and ``zones``). Ticks below a second
+are added to the result unchanged.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = [
 ]  # fmt: skip
 
 _I32_MIN, _I32_MAX = -(1 << 31), (1 << 31) - 1
-Values = tuple[np.ndarray, Mask]  # and the rows that have an error
+Values = tuple[np.ndarray, Mask]  # values, and a mask of the rows that have an error
 
 
 # -- sums and differences ------------------------------------------------------------------------------------------
@@ -60,7 +60,7 @@ def sum_(node: Node, consts: Consts) -> Kernel:
 
 
 def _local_difference(zone: Zone, per: int) -> Kernel:
-    """Subtract local times, as Spark does: from noon to noon is a day, even if the clocks changed in between."""
+    """Subtract local times, as in Spark: from noon to noon is one day, even if the clocks changed in between."""
 
     def difference(x: np.ndarray, y: np.ndarray) -> Values:
         r, bad = sub_wrapped(x, y)
@@ -71,7 +71,7 @@ def _local_difference(zone: Zone, per: int) -> Kernel:
 
 
 def _moved(node: Node, unit: str, sign: int, consts: Consts) -> Kernel:
-    """Return a timestamp plus or minus a duration; its whole days are calendar days of the zone."""
+    """Return the kernel of a timestamp plus or minus a duration. Whole days are calendar days of the zone."""
     t = node.type
     if unit != t.unit:
         raise unsupported(node, "the units have met beforehand")
@@ -90,7 +90,7 @@ def _by_calendar(zone: Zone, per: int, sign: int) -> Kernel:
     day = DAY * per
 
     def moved(x: np.ndarray, d: np.ndarray) -> Values:
-        # Toward zero, so that the rest has the sign of the whole.
+        # Truncate toward zero, so that the rest has the sign of the duration.
         days = whole_quotient(d, np.asarray(day, dtype=np.int64))
         rest = d - days * day
         if sign < 0:
@@ -103,7 +103,7 @@ def _by_calendar(zone: Zone, per: int, sign: int) -> Kernel:
 
 
 def _plus_days(x: np.ndarray, days: np.ndarray, zone: Zone, per: int) -> tuple[np.ndarray, Mask]:
-    """Return instants moved by calendar days, at the same local time, and the rows that leave the range."""
+    """Move instants by calendar days to the same local time. Return them, and a mask of the rows that overflow."""
     seconds, below = split(x, per)
     offset = zone.offsets(seconds)
     local, bad = add_wrapped(seconds + offset, days * DAY)
@@ -117,7 +117,7 @@ def _plus_days(x: np.ndarray, days: np.ndarray, zone: Zone, per: int) -> tuple[n
 
 
 def as_dates(days: np.ndarray) -> Values:
-    """Return days as dates, or as counts of days, and the rows that do not fit an int32."""
+    """Return days as int32, and a mask of the rows that do not fit."""
     return days.astype(np.int32), (days < _I32_MIN) | (days > _I32_MAX)
 
 
@@ -183,7 +183,7 @@ def date_trunc(node: Node, _: Consts) -> Kernel:
 
         def floored(x: np.ndarray) -> Values:
             r = x // width * width
-            return r, r > x  # only the least ticks wrap
+            return r, r > x  # only values near the least int64 wrap around
 
         return checked(floored)
     first, seconds_each = (first_day(unit), 0) if unit in DATE_UNITS else (None, UNIT_NANOS[unit] // 10**9)
@@ -209,7 +209,7 @@ def date_trunc(node: Node, _: Consts) -> Kernel:
 
 
 def _week(days: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the ISO year and week, which are the year and week of the Thursday in the same week."""
+    """Return the ISO year and week. They are the year and the week number of the Thursday of that week."""
     thursday = days - (days + 3) % 7 + 3
     year, _, _ = year_month_day(thursday)
     return year, (thursday - days_from_civil(year, 1, 1)) // 7 + 1
@@ -282,7 +282,7 @@ def unix_date(node: Node, _: Consts) -> Kernel:
 
 
 def scaled(node: Node, consts: Consts) -> Kernel:
-    """Return a duration times a whole number, both int64."""
+    """Return the kernel of a duration times a whole number, which are both int64."""
     if {a.type.kind for a in node.args} != {"duration", "int"} or any(a.type.bits not in (0, 64) for a in node.args):
         raise unsupported(node)
     return SUMS["mul"](node, consts)

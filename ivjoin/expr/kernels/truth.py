@@ -1,7 +1,7 @@
-"""Truth and choice: three-valued logic, IS NULL, COALESCE, CASE, IN, least and greatest.
+"""Three-valued logic, IS NULL, COALESCE, CASE, IN, least and greatest.
 
-Errors are lazy row by row: ``FALSE AND <error>`` is FALSE, ``<error> AND FALSE`` is an error, and so for OR. A branch
-of a CASE that is not taken has no error.
+Each row is evaluated lazily from left to right. ``FALSE AND <error>`` is FALSE, ``<error> AND FALSE`` is an error, and
+OR is similar. A branch of a CASE that a row does not take causes no error in that row.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ivjoin.expr.nodes import Node
 
 __all__ = ["case", "choose", "coalesce", "connective", "extreme", "in_", "is_nan", "is_null", "not_"]
 
-_FEW = 8  # constants of an IN list that are compared one by one
+_FEW = 8  # IN lists up to this size are compared with each constant in turn
 
 
 def connective(decisive: bool) -> Rule:
@@ -56,7 +56,7 @@ def connective(decisive: bool) -> Rule:
             if error is not None:
                 new = error & ~decided
                 err = new if err is None else err | new
-            # A row with an earlier error stays an error, whatever follows.
+            # A row with an earlier error is an error, whatever the later arguments are.
             decided = decided | (deciding if err is None else deciding & ~err)
             if valid is not None:
                 null = ~valid if null is None else null | ~valid
@@ -99,13 +99,13 @@ def is_nan(node: Node, _: Consts) -> Kernel:
     def kernel(a: Cell) -> Cell:
         v, ok, err = a
         nan = v != v
-        return (nan if ok is None else nan & ok), None, err  # isnan(NULL) is FALSE in Spark
+        return (nan if ok is None else nan & ok), None, err  # in Spark, isnan(NULL) is FALSE
 
     return kernel
 
 
 def choose(n: int, picks: list[tuple[np.ndarray, Cell]], default: Cell) -> Cell:
-    """Return the cell that takes, row by row, the first alternative whose mask is set, else the default."""
+    """Return a cell that takes each row from the first alternative whose mask is set, else from the default."""
     cells = [*(c for _, c in picks), default]
     valid: Mask = None
     if any(ok is not None for _, ok, _ in cells):
@@ -146,7 +146,7 @@ def coalesce(node: Node, consts: Consts) -> Kernel:
 
     def kernel(*cells: Cell) -> Cell:
         n = rows(*(c[0] for c in cells))
-        # An error decides a row as a value does: later arguments are not needed.
+        # An error decides a row like a value, so later arguments are not needed.
         picks = []
         for v, ok, err in cells[:-1]:
             decided = np.ones(n, dtype=bool) if ok is None else ok if err is None else ok | err
@@ -187,7 +187,7 @@ def case(node: Node, consts: Consts) -> Kernel:
 
 
 def in_(node: Node, consts: Consts) -> Kernel:
-    """Return IN of constants: a few are compared with each value, more are looked up in a sorted list."""
+    """Return the kernel of IN with constants. Short lists are compared one by one, long lists by binary search."""
     import pyarrow.compute as pc
 
     t = node.args[0].type
@@ -204,7 +204,7 @@ def in_(node: Node, consts: Consts) -> Kernel:
         if text:
             found = pc.is_in(v, value_set=listed).to_numpy(zero_copy_only=False)
         elif len(listed) > _FEW:
-            # A value is in a sorted list if it is at its insertion point; NaN sorts last.
+            # A sorted list contains a value if the value is at its insertion point. NaN sorts last.
             found = eq(listed[np.minimum(np.searchsorted(listed, v), len(listed) - 1)], v)
         else:
             found = np.zeros(len(v), dtype=bool)
@@ -226,7 +226,7 @@ def extreme(greatest: bool) -> Rule:
         if kind in ("string", "binary"):
             before = comparer("gt" if greatest else "lt", kind)
         elif kind == "float":
-            pair: Any = np.maximum if greatest else np.fmin  # fmin skips NaN, maximum keeps it
+            pair: Any = np.maximum if greatest else np.fmin  # fmin ignores NaN, and maximum returns it
         else:
             pair = np.maximum if greatest else np.minimum
 

@@ -1,9 +1,10 @@
-"""Time zones as tables: offsets and conversions of whole arrays of seconds.
+"""Time zones as tables, to convert whole arrays of seconds.
 
-A zone's transitions are read from its TZif file (RFC 8536), because ``zoneinfo`` converts one datetime at a time. The
-yearly rule past the last transition is tabulated over 400 years, one cycle of the calendar.
-A skipped local time moves forward by the length of the gap. A local time that occurs twice is the earlier instant,
-unless the caller prefers an offset that fits, as java.time does.
+The transitions of a zone are read from its TZif file (RFC 8536), because ``zoneinfo`` converts one datetime at a time.
+The yearly rule after the last transition is expanded to a table of 400 years, which is one cycle of the calendar.
+
+A local time that the clocks skip moves forward by the length of the gap. A local time that occurs twice is the earlier
+instant, unless the caller prefers an offset that is valid there. java.time has the same rules.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ _CYCLE = 146_097 * DAY  # seconds in 400 Gregorian years, a whole number of week
 class Zone:
     """The offsets of a time zone, in seconds east of UTC.
 
-    ``first`` precedes the first transition; ``offset`` (int64[k]) is valid from each transition on, ``at`` (int64[k],
-    ascending seconds since the epoch). ``cycle`` is a second, and a zone that repeats every 400 years from it on.
+    ``first`` is the offset before the first transition. ``at`` (int64[k]) are the transitions in ascending seconds
+    since the epoch. ``offset`` (int64[k]) is valid from each transition on. After the last transition, the rule of
+    ``yearly`` repeats every 400 years.
     """
 
     def __init__(self, first: int, at: np.ndarray, offset: np.ndarray, yearly: zoneinfo.ZoneInfo | None = None) -> None:
@@ -38,8 +40,8 @@ class Zone:
         self._last = int(at[-1]) if len(at) else -(1 << 62)
         self._tail: Zone | None = None
         self.fixed = int(first) if not len(at) and yearly is None else None
-        # The offset before a transition holds up to this local time: the end of a gap, or of the second pass of an
-        # overlap. Transitions that follow each other closely are put in ascending order.
+        # The offset before a transition is valid up to this local time, which is the end of a gap, or the end of a time
+        # that occurs twice. If transitions are close together, these times are made ascending.
         steps = np.maximum(self._before[:-1], self._before[1:])
         self._until = np.maximum.accumulate(at + steps) if len(at) else at
 
@@ -48,7 +50,7 @@ class Zone:
         return self.fixed == 0
 
     def offsets(self, seconds: np.ndarray) -> np.ndarray:
-        """Return offsets at instants: from int64[n] seconds since the epoch to int64[n] seconds east of UTC."""
+        """Return the offsets (int64[n] seconds east of UTC) at instants (int64[n] seconds since the epoch)."""
         if self.fixed is not None:
             return np.full(len(seconds), self.fixed, dtype=np.int64)
         out = self._between(self._at, seconds)
@@ -60,9 +62,9 @@ class Zone:
         return out
 
     def _between(self, changes: np.ndarray, x: np.ndarray) -> np.ndarray:
-        """Return the offset that holds at each x; the next offset starts at each of ``changes``."""
+        """Return the offset that is valid at each x. Each entry of ``changes`` starts the next offset."""
         if len(x):
-            # A batch of a stream seldom spans a change, so two searches are enough for all rows.
+            # If a batch does not contain a change, as usual, two searches are enough for all rows.
             low, high = changes.searchsorted((x.min(), x.max()), side="right")
             if low == high:
                 return np.full(len(x), self._before[low])
@@ -73,7 +75,10 @@ class Zone:
         return seconds + self.offsets(seconds)
 
     def instants(self, local: np.ndarray, preferred: np.ndarray | None = None) -> np.ndarray:
-        """Return the instants of local times, in int64 seconds since the epoch; valid ``preferred`` offsets win."""
+        """Return the instants of local times as int64 seconds since the epoch.
+
+        If a ``preferred`` offset is valid at a local time, it is used.
+        """
         if self.fixed is not None:
             return local - self.fixed
         out = local - self._between(self._until, local)
@@ -82,7 +87,7 @@ class Zone:
             if np.count_nonzero(late):
                 rest = local[late]
                 turned = self._last + (rest - self._last) % _CYCLE
-                # The table spans two cycles, so it is right a short time past the first one.
+                # The table is longer than a cycle, so it is also correct shortly after the end of the cycle.
                 out[late] = self._beyond().instants(turned) + (rest - turned)
         if preferred is not None:
             kept = local - preferred
@@ -97,7 +102,7 @@ class Zone:
 
 
 def _probed(tz: zoneinfo.ZoneInfo, start: int) -> Zone:
-    """Return the transitions of a yearly rule from a second on, over a cycle and one year."""
+    """Return the transitions of a yearly rule over one cycle and one year, beginning at ``start``."""
     epoch = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
     def offset(second: int) -> int:
@@ -105,7 +110,7 @@ def _probed(tz: zoneinfo.ZoneInfo, start: int) -> Zone:
         assert found is not None
         return found.days * DAY + found.seconds
 
-    # A rule's two transitions of a year are weeks apart, so a probe every ten days finds each.
+    # The two transitions of a year are weeks apart, so a probe every ten days finds both.
     step = 10 * DAY
     at, after = [], []
     low, before = start, offset(start)
@@ -126,7 +131,7 @@ def _probed(tz: zoneinfo.ZoneInfo, start: int) -> Zone:
 
 @lru_cache(maxsize=128)
 def zone_of(name: str | None) -> Zone:
-    """Return the table of a zone name; None, and every name of UTC, is UTC. An unknown name is a ConditionError."""
+    """Return the table of a named zone. None is UTC. An unknown name raises a ConditionError."""
     none = np.zeros(0, dtype=np.int64)
     tz = zone_named(name) if name else dt.UTC
     if isinstance(tz, zoneinfo.ZoneInfo):
@@ -137,7 +142,7 @@ def zone_of(name: str | None) -> Zone:
 
 
 def is_fixed(name: str | None) -> bool:
-    """Return whether a zone always has one offset, so that local times and instants map onto each other."""
+    """Return whether the offset of a zone never changes, so that each local time is exactly one instant."""
     return zone_of(name).fixed is not None
 
 
@@ -157,7 +162,7 @@ def _read(tz: zoneinfo.ZoneInfo) -> Zone:
     version, counts = octets[4:5], struct.unpack(">6l", octets[20:44])
     width, code, start = 4, "l", 44
     if version >= b"2":
-        # The second block repeats the first with times of 64 bits.
+        # The second block contains the same data with 64-bit times.
         utc, std, leaps, times, kinds, chars = counts
         start = 44 + times * 5 + kinds * 6 + chars + leaps * 8 + std + utc
         counts = struct.unpack(">6l", octets[start + 20 : start + 44])
@@ -177,5 +182,5 @@ def _read(tz: zoneinfo.ZoneInfo) -> Zone:
     # Entries that change only the abbreviation are dropped.
     moves = np.concatenate(([offsets[0]], offset[:-1])) != offset if times else np.zeros(0, dtype=bool)
     if times:
-        moves[-1] = True  # the second from which the yearly rule holds
+        moves[-1] = True  # the yearly rule begins at this transition
     return Zone(offsets[0], at[moves], offset[moves], yearly)
