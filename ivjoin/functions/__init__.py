@@ -1,1 +1,1 @@
-"""One record for each SQL function and operator: how it is built, evaluated, bounded and written."""
+"""SQL functions and operators. The record of each one defines how it is built, evaluated, bounded and written."""

@@ -1,4 +1,4 @@
-"""The table of operators: records by the name of a node, functions by the name in a text."""
+"""The tables of operators: records by node name, and functions by SQL name."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ for _family in FAMILIES.values():
 
 
 def operator_of(node: Node) -> Operator | None:
-    """Return the record of a node; None for leaves, and for unknown nodes of a damaged snapshot."""
+    """Return the record of a node. None for leaves, and for unknown operators from a damaged snapshot."""
     return OPERATORS.get(node.params[0] if node.op == "function" else node.op)
 
 
 def kind_of(node: Node) -> str:
-    """Return the kind of the arguments, which selects an operator's meaning: ``time`` if one is a time."""
+    """Return the kind of the arguments, which selects the meaning of an operator. It is ``time`` if one is a time."""
     kinds = [a.type.kind for a in node.args]
     return "time" if not _TIMES.isdisjoint(kinds) else kinds[0] if kinds else ""
 
 
 def meaning_of(node: Node) -> Meaning | None:
-    """Return the meaning of the node's operator for its arguments; None if it is not defined for them."""
+    """Return the meaning of the node's operator for its arguments, or None if it is not defined for them."""
     operator = operator_of(node)
     if operator is None:
         return None
@@ -58,31 +58,31 @@ def meaning_of(node: Node) -> Meaning | None:
 
 
 def never_errs(node: Node) -> bool:
-    """Return whether no values of the arguments' types give an error of the node itself."""
+    """Return whether the node itself has no error for any values of the argument types."""
     meaning = meaning_of(node)
     return node.op in ("column", "literal") or (meaning is not None and meaning.never_errs(node))
 
 
 def passes_null(node: Node) -> bool:
-    """Return whether the node is NULL exactly where an argument is, and has an error where one has."""
+    """Return whether the node is NULL, or has an error, exactly if an argument does."""
     operator = operator_of(node)
     return operator is not None and operator.passes_null(node)
 
 
 def passes_nan(node: Node) -> bool:
-    """Return whether the node is NaN or NULL, or has an error, where an argument is NaN or NULL."""
+    """Return whether the node is NaN, NULL or an error if an argument is NaN or NULL."""
     operator = operator_of(node)
     return operator is not None and operator.passes_nan(node)
 
 
 def skips_null(node: Node) -> bool:
-    """Return whether the node is NULL only where all arguments are."""
+    """Return whether the node is NULL only if all arguments are NULL."""
     operator = operator_of(node)
     return operator is not None and operator.skips_null
 
 
 def is_lazy(node: Node) -> bool:
-    """Return whether the node may evaluate its first argument alone."""
+    """Return whether the node may evaluate only its first argument."""
     operator = operator_of(node)
     return operator is not None and operator.lazy
 

@@ -1,6 +1,7 @@
-"""Operators that give NULL in place of their own error: ``try_add`` and similar functions, ``TRY_CAST``.
+"""Operators that return NULL instead of raising an error: ``try_add`` and similar functions, and ``TRY_CAST``.
 
-The last argument is the operation, and its arguments precede it. An error in an argument remains one, as in Spark.
+The last argument of the node is the operation, and the arguments of the operation precede it. As in Spark, an error in
+one of these arguments is still an error.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ from ivjoin.functions.rules.state import State
 __all__ = ["OPERATORS", "SPELLINGS", "tried"]
 
 _NAMES = {"add": "try_add", "sub": "try_subtract", "mul": "try_multiply", "div": "try_divide", "mod": "try_mod"}
-# The operands of a sum of times, written as they are read.
+# Sums of times are written as the function that was read.
 _SUMS = {"add_days": "add", "add_months": "add", "date_diff": "sub"}
 
 def tried(inner: Node) -> Node:
-    """Return ``inner``, or NULL if it raises an error and its arguments do not."""
+    """Return ``inner``, or NULL if it has an error and its arguments do not."""
     if is_literal(inner) or not inner.args:
         return inner
     return make("attempt", (*inner.args, inner), (), inner.type)

@@ -1,4 +1,4 @@
-"""Operators: the cast, and functions that are casts."""
+"""The cast, and functions that are casts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators: comparisons, and membership in a list of constants."""
+"""Comparisons, and IN with a list of constants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators: AND, OR, NOT, and the tests for NULL and NaN."""
+"""AND, OR, NOT, and the tests for NULL and NaN."""
 
 from __future__ import annotations
 

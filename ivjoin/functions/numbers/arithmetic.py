@@ -1,4 +1,4 @@
-"""Operators: sums, products, quotients, remainders, signs."""
+"""Sums, products, quotients, remainders and signs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators on the bits of integers, as in Java and Spark: shifts use the low bits of the count, and wrap."""
+"""Operators on the bits of integers, as in Java and Spark. Shifts use only the low bits of the shift distance."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["OPERATORS", "SPELLINGS"]
 
 
 def _whole(x: Node, what: str) -> Node:
-    """Return a signed integer; Spark has only these."""
+    """Return ``x`` as a signed integer, because Spark has no unsigned integers."""
     if x.type.kind == "null":
         return cast(x, INT32)
     if x.type.kind != "int" or (not x.type.signed and x.type.bits == 64):
@@ -53,13 +53,13 @@ def _bounds(f: Callable[[Pair, Pair], Pair], back: Callable[[Pair, Pair, Pair], 
 
 
 def _below_and(z: Pair, b: Pair, a: Pair) -> Pair:
-    """Narrow x by ``x & b = z``: x has the bits of z, and any bits outside of b."""
+    """Narrow x by ``x & b = z``: x has the bits of z, and perhaps bits that b does not have."""
     low, high = bitwise.and_(a, _flipped(b))
     return z[0] + low, z[1] + high
 
 
 def _below_or(z: Pair, b: Pair, a: Pair) -> Pair:
-    """Narrow x by ``x | b = z``: x has the bits of z, perhaps without bits of b."""
+    """Narrow x by ``x | b = z``: x has the bits of z, except perhaps bits that b has."""
     low, high = bitwise.and_(_flipped(a), b)
     return z[0] - high, z[1] - low
 
@@ -124,7 +124,7 @@ def _unsigned(x: np.ndarray, n: np.ndarray) -> np.ndarray:
 
 
 def _count(p: Place) -> int | None:
-    """Return the constant count of a shift."""
+    """Return the distance of a shift if it is a constant, else None."""
     n = p.node.args[1]
     if n.op != "literal" or n.params[0] is None:
         return None
@@ -181,7 +181,7 @@ def _rises_by_a_constant(n: Node, directions: list[Direction], args: list[Dom]) 
 
 
 def _bit_count(node: Node, _: Consts) -> Kernel:
-    # Java counts the bits of the number as a long.
+    # Java converts the number to a long before it counts the bits.
     return of_values(lambda v: np.bitwise_count(v.astype(np.int64).view(np.uint64)).astype(np.int32))
 
 

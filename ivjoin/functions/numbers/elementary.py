@@ -1,4 +1,4 @@
-"""Operators: elementary functions of doubles: roots, exponentials, logarithms, powers, trigonometric functions."""
+"""Elementary functions of doubles: roots, exponentials, logarithms, powers and trigonometric functions."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _function(
     name: str, f: Callable[[Any], Any], bounds: Maker, direction: DirectionRule | Absent = LIBRARY,
     sympy: str | Absent = _UNKNOWN, pole: float | None = None,
 ) -> Operator:  # fmt: skip
-    """Return a function of one double; ``pole`` is the limit of a logarithm."""
+    """Return the record of a function of one double. A logarithm is NULL at and below ``pole``."""
     exact = ops_float.unary_(f) if pole is None else ops_float.logarithm(f, pole)
     build = _made(name)
     return Operator(
@@ -75,7 +75,7 @@ def _made(name: str) -> Build:
 
 
 def _cube_root(x: Any) -> Any:
-    """Return the cube root, in longer floats if the machine has them: some libraries give more than 3 for 27."""
+    """Return the cube root, computed with long doubles. Some libraries return more than 3 for 27 with doubles."""
     return np.cbrt(np.asarray(x, dtype=np.longdouble)).astype(np.float64)
 
 
@@ -84,7 +84,7 @@ def _log(a: list[Node], zone: str) -> Node:
 
 
 def _is_power(n: Node) -> bool:
-    """Return whether the exponent is a constant, not zero: x to the 0 and 1 to the y are 1 for NaN, too."""
+    """Return whether the exponent is a nonzero constant. Otherwise NaN can give 1: ``NaN ** 0`` is 1."""
     exponent = n.args[1]
     return is_literal(exponent) and bool(exponent.params[0])
 

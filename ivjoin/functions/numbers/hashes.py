@@ -1,7 +1,7 @@
-"""Hash functions without intervals: Spark's ``hash`` (Murmur3) and ``xxhash64``, and digests of texts.
+"""Hash functions, which have no interval rules: Spark's ``hash`` (Murmur3) and ``xxhash64``, and digests of texts.
 
-Sources: Spark's Murmur3_x86_32 and XXH64, which process the last bytes of a text one by one and otherwise follow A.
-Appleby and Y. Collet. ``hash`` and ``xxhash64`` begin with 42, and a NULL does not change the hash.
+The sources are Spark's Murmur3_x86_32 and XXH64. They follow A. Appleby and Y. Collet, except that they process the
+last bytes of a text one by one. The seed of ``hash`` and ``xxhash64`` is 42, and a NULL does not change the hash.
 """
 
 from __future__ import annotations
@@ -126,10 +126,10 @@ _BITS: dict[int, Any] = {32: (np.float32, np.int32), 64: (np.float64, np.int64)}
 
 
 def _as_words(cell: Cell, t: Type, n: int) -> tuple[str, list[Any]]:
-    """Return the hashed form of each value: an int, a long, or bytes."""
+    """Return the kind of the hashed values (int, long or bytes), and the values."""
     if t.kind == "float":
         float_type, int_type = _BITS[t.bits]
-        v = cell[0].astype(float_type) + float_type(0)  # one zero
+        v = cell[0].astype(float_type) + float_type(0)  # -0.0 becomes 0.0
         v = np.where(np.isnan(v), float_type(np.nan), v).astype(float_type)
         return ("int" if t.bits == 32 else "long"), listed((v.view(int_type), None, None), n)
     values = listed(cell, n)

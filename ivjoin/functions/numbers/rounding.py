@@ -1,4 +1,4 @@
-"""Operators: rounding to whole numbers and to digits, and the neighbours of a float."""
+"""Rounding to whole numbers and to digits, and the neighbours of a float."""
 
 from __future__ import annotations
 

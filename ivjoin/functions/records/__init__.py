@@ -1,1 +1,1 @@
-"""What a record of a function is, and what records share."""
+"""The record of a function, and helpers that records share."""

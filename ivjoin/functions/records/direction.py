@@ -1,6 +1,6 @@
-"""The direction of an operator's values, derived from the directions of its arguments.
+"""Derive the direction of an operator's values from the directions of its arguments.
 
-Library functions such as ``exp`` have no order, because their last digit may fall while the argument rises.
+Library functions such as ``exp`` have no direction, because their last digit may fall while the argument rises.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ DirectionRule = Callable[[Node, list[Direction], list[Dom]], Direction]
 
 
 def together(directions: Sequence[Direction]) -> Direction:
-    """Return the direction of a value that rises with each of several arguments."""
+    """Return the direction of a value that rises with each of its arguments."""
     moving = {d for d in directions if d is not SAME}
     if not moving:
         return SAME
@@ -50,7 +50,7 @@ def firm(d: Dom) -> bool:
 
 
 def _sign(d: Dom) -> int:
-    """Return 1 or -1 if all values have that sign, zero included; else 0."""
+    """Return 1 if no value is negative, -1 if no value is positive, else 0."""
     if d.is_empty:
         return 0
     return 1 if d.lo >= 0 else -1 if d.hi <= 0 else 0
@@ -67,7 +67,7 @@ def rises(n: Node, directions: list[Direction], args: list[Dom]) -> Direction:
 
 
 def rises_if_firm(n: Node, directions: list[Direction], args: list[Dom]) -> Direction:
-    """Return the direction of an operator that turns NaN into a value."""
+    """Return the direction of an operator that converts NaN to a number."""
     return directions[0] if not args[0].may_nan else NO
 
 
@@ -76,7 +76,7 @@ def falls(n: Node, directions: list[Direction], args: list[Dom]) -> Direction:
 
 
 def _is_short(n: Node) -> bool:
-    """Return whether a sum with a time is an addition of ticks: always, unless the clock changes."""
+    """Return whether a sum with a time only adds ticks. Whole days do not, if the offset of the zone changes."""
     if "timestamp" not in {a.type.kind for a in n.args} or clock(n, 0).fixed is not None:
         return True
     day = DAY * TICKS_PER_SECOND[n.args[0].type.unit]
@@ -97,7 +97,10 @@ def mul(n: Node, directions: list[Direction], args: list[Dom]) -> Direction:
 
 
 def div(n: Node, directions: list[Direction], args: list[Dom]) -> Direction:
-    """Return the direction of a quotient of one sign: it rises with the dividend and falls with the divisor."""
+    """Return the direction of a quotient whose divisor has one sign.
+
+    For positive arguments, it rises with the dividend and falls with the divisor.
+    """
     a, b = args
     if b.is_empty or b.lo <= 0 <= b.hi:
         return NO
@@ -139,7 +142,7 @@ def cast(n: Node, directions: list[Direction], args: list[Dom]) -> Direction:
 
 
 def _crosses_zone(n: Node) -> bool:
-    """Return whether a cast goes through the local time of a zone whose clock changes."""
+    """Return whether a cast uses the local time of a zone whose offset changes."""
     s, t = n.args[0].type, n.type
     return (s.kind != t.kind or bool(s.tz) != bool(t.tz)) and clock(n, 1).fixed is None
 
@@ -153,5 +156,5 @@ def extract(n: Node, directions: list[Direction], args: list[Dom]) -> Direction:
 
 
 def add_months(n: Node, directions: list[Direction], args: list[Dom]) -> Direction:
-    # For timestamps, each day that is clamped to the end of a month starts again at midnight.
+    # Several days can move to the last day of a month. For timestamps, the time of day then repeats from midnight.
     return together(directions) if n.type.kind == "date" else NO

@@ -1,6 +1,6 @@
-"""The linear forms of operators: over rationals for bands, and as polynomials of whole numbers for propagation.
+"""Linear forms of operators: over rationals for bands, and as polynomials of whole numbers for propagation.
 
-Both are valid unless the operator raises an error: machine integers that do not overflow are integers.
+Both are valid unless the operator raises an error, because machine integers are exact unless they overflow.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ __all__ = [
     "cast_factor",
 ]  # fmt: skip
 
-# Local time minus UTC lies within 18 hours in java.time and zoneinfo alike, so a difference of two local times is
+# Offsets from UTC are at most 18 hours, in java.time and in zoneinfo. A difference of two local times is therefore
 # within 36 hours of the difference of the instants.
 _ZONE_SLACK_SECONDS = 36 * 3600
 
 
 class Linear(NamedTuple):
-    """Rules for the linear forms of a node from the forms of its arguments. None stands for a missing form.
+    """Rules that compute the linear forms of a node from the forms of its arguments. None stands for a missing form.
 
-    ``form`` is over values, and rounding is a range of its constant. ``total`` is a polynomial, exact, over physical
-    values.
+    ``form`` returns a form over values, whose constant is a range if the value is rounded. ``total`` returns an exact
+    polynomial over physical values.
     """
 
     form: Callable[[Node, list[Form]], Form | None] | None
@@ -45,7 +45,7 @@ def _sign(n: Node) -> int:
 
 
 def _rounded(f: Form, t: Type) -> Form:
-    """Return a form that is rounded to the scale of a decimal type."""
+    """Widen a form by the rounding error of a decimal type."""
     half = Fraction(1, 2 * 10**t.scale)
     return f.widened(half, half)
 
@@ -69,7 +69,7 @@ def sum_form(n: Node, forms: list[Form]) -> Form | None:
     ticks = TICKS_PER_SECOND[n.args[0].type.unit]
     if kinds == ["timestamp", "timestamp"]:
         return out.widened(_ZONE_SLACK_SECONDS * ticks, _ZONE_SLACK_SECONDS * ticks)
-    # Only whole days of an interval are calendar days of the zone; the rest is added to the instant.
+    # Only whole days of an interval are calendar days of the zone. The rest is added to the instant.
     if n.args[1].op == "literal" and size(b.lo) < 86_400 * ticks:
         return out
     return None
@@ -116,7 +116,10 @@ def cast_form(n: Node, forms: list[Form]) -> Form | None:
 
 
 def months_form(n: Node, forms: list[Form]) -> Form:
-    """Return the difference of month numbers, which is at most two less: Jan 31 noon to Mar 1 before noon."""
+    """Return the form of ``months_apart``: the difference of month numbers, minus at most two or plus at most one.
+
+    For example, it is two less from noon on January 31 to the morning of March 1.
+    """
     start, end = (make("extract", (a,), ("month_number", "UTC"), INT32) for a in n.args)
     return Form({end: 1, start: -1}, -2, 1) if start is not end else Form({}, 0, 0, True)
 
@@ -138,7 +141,7 @@ def _is_exact_product(n: Node) -> bool:
 
 
 def _is_exact_sum(n: Node) -> bool:
-    """Return whether a sum or difference equals the one of the unscaled integers."""
+    """Return whether a sum or difference is the sum or difference of the unscaled integers."""
     t = n.type
     if t.kind == "decimal":
         return all(a.type.scale == t.scale for a in n.args)
@@ -150,7 +153,7 @@ def _is_exact_sum(n: Node) -> bool:
 
 
 def cast_factor(n: Node) -> int | None:
-    """Return the factor of a cast between whole numbers; None if it may cut digits."""
+    """Return the factor of a cast between whole numbers, or None if the cast may drop digits."""
     s, t = n.args[0].type, n.type
     if is_met(n):
         return None

@@ -1,7 +1,7 @@
 """The record of an operator: the only place that defines how it is read, written, evaluated and bounded.
 
-A record is in the file of its family, and ``ivjoin.functions.table`` finds it. To add an operator, add a record and its
-examples. A missing part is an :class:`Absent` with the reason.
+A record is in the file of its family, and ``ivjoin.functions.table`` collects all records. To add an operator, add a
+record with examples. If a part is missing, an :class:`Absent` gives the reason.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ __all__ = [
 ]  # fmt: skip
 
 ANY = 1 << 30
-Build = Callable[[list[Node], str], Node]  # arguments and the zone of the condition
+Build = Callable[[list[Node], str], Node]  # called with the arguments and the zone of the condition
 
-# The columns in the examples of records: name -> type, as ``ivjoin.expr.types.named`` reads it. Nested columns also
-# exist: a struct st (q, name, inner.w), arrays xs and ss, a map mp and an interval md.
+# The columns that examples can use, by name, with types for ``ivjoin.expr.types.named``. There are also nested columns:
+# a struct st (q, name, inner.w), arrays xs and ss, a map mp and an interval md.
 COLUMNS = {
     "a": "int64", "b": "int64", "n": "int32", "m": "int32", "x": "double", "y": "double", "f": "float",
     "p": "decimal(10, 2)", "q": "decimal(8, 3)", "s": "string", "u": "string", "z": "binary", "d": "date", "e": "date",
@@ -37,7 +37,7 @@ COLUMNS = {
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """A missing part of an operator, with the reason."""
+    """The reason why a part of an operator is missing."""
 
     why: str
 
@@ -63,8 +63,9 @@ def never(n: Node) -> bool:
 class Meaning:
     """The exact kernel and the interval rule of an operator, for arguments of one kind.
 
-    ``exact(node, constants)`` returns the kernel. ``bounds`` is the rule; ``no_forward`` and ``no_backward`` are the
-    reasons for a missing direction. ``never_errs``: whether no values of the arguments' types give an error.
+    ``exact(node, constants)`` returns the kernel. ``bounds`` creates the interval rule. ``no_forward`` and
+    ``no_backward`` are the reasons for a missing direction of the rule. ``never_errs`` returns whether the operator has
+    no error for any values of the argument types.
     """
 
     exact: Exact
@@ -75,13 +76,13 @@ class Meaning:
 
 
 def quiet(exact: Exact, bounds: Maker, no_forward: str = "", no_backward: str = "") -> Meaning:
-    """Return a meaning without errors of its own."""
+    """Return a meaning of an operator that never has an error of its own."""
     return Meaning(exact, bounds, no_forward, no_backward, always)
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A function of SQL and of Python expressions: its names, the number of arguments, and its constructor."""
+    """A function of SQL and Python expressions: its names, its number of arguments, and its constructor."""
 
     names: tuple[str, ...]
     least: int
@@ -90,7 +91,7 @@ class Call:
 
 
 def call(names: str, least: int, most: int, make: Build) -> Call:
-    """Return the function with several names, separated by spaces."""
+    """Return a function with one or more names, separated by spaces."""
     return Call(tuple(names.split()), least, most, make)
 
 
@@ -100,7 +101,7 @@ def one(names: str, make: Callable[[Node], Node]) -> Call:
 
 
 def of_texts(f: Call) -> Call:
-    """Return the same function for texts; for an instant it uses the text of its local time."""
+    """Return the same function for texts. An instant becomes the text of its local time."""
     return replace(f, make=lambda a, z: f.make([local_text(x, z) for x in a], z))
 
 
@@ -108,19 +109,19 @@ def of_texts(f: Call) -> Call:
 class Operator:
     """The definition of an operator."""
 
-    name: str  # of its nodes (``ivjoin.expr.nodes``); for a string function, the name in pyarrow.compute
-    meanings: Mapping[str, Meaning]  # for each kind of arguments (``time`` if one is a time), or ``*`` for all
-    examples: tuple[str, ...]  # over COLUMNS, at least one for each meaning
-    text: Written  # writes it as SQL
-    direction: DirectionRule | Absent  # the order of its values
-    linear: Linear | Absent  # its form as a sum of multiples
-    build: Build | None = None  # for Python operators, SQL's infix and SymPy
-    infix: str = ""  # sqlglot's name
-    calls: tuple[Call, ...] = ()  # the functions that are read as this
-    sympy: str | Absent = field(default=NOT_IN_SYMPY)  # SymPy's class
-    warns: bool | None = None  # numpy could warn about the kernel; None: only with floats
-    passes_null: Callable[[Node], bool] = always  # NULL exactly where an argument is, and an error where one has one
-    passes_nan: Callable[[Node], bool] = never  # NaN, NULL or an error where an argument is NaN or NULL
-    skips_null: bool = False  # NULL only where all arguments are
-    lazy: bool = False  # evaluates its first argument alone if that decides
-    inner: bool = False  # only bands create it, so that it has no text
+    name: str  # the name of its nodes (see ``ivjoin.expr.nodes``), or of a string function in pyarrow.compute
+    meanings: Mapping[str, Meaning]  # by the kind of the arguments (``time`` if one is a time), or ``*`` for all
+    examples: tuple[str, ...]  # expressions over COLUMNS, at least one for each meaning
+    text: Written  # writes the operator as SQL
+    direction: DirectionRule | Absent  # derives the order of its values
+    linear: Linear | Absent  # its linear forms
+    build: Build | None = None  # the constructor for Python operators, infix SQL and SymPy
+    infix: str = ""  # the name of the infix operator in sqlglot
+    calls: tuple[Call, ...] = ()  # SQL functions that are read as this operator
+    sympy: str | Absent = field(default=NOT_IN_SYMPY)  # the class in SymPy
+    warns: bool | None = None  # whether the kernel may cause NumPy warnings; None: only for floats
+    passes_null: Callable[[Node], bool] = always  # a row is NULL or has an error exactly if an argument does
+    passes_nan: Callable[[Node], bool] = never  # if an argument is NaN or NULL, the row is NaN, NULL or an error
+    skips_null: bool = False  # a row is NULL only if all arguments are NULL
+    lazy: bool = False  # if the first argument decides the result, the others are not evaluated
+    inner: bool = False  # only bands create it, so it has no SQL text

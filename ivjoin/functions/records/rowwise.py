@@ -1,4 +1,4 @@
-"""Kernels that work row by row, for functions that numpy and Arrow lack."""
+"""Kernels that call a Python function for each row, for functions that NumPy and Arrow lack."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ __all__ = ["by_row", "listed"]
 
 
 def listed(cell: Cell, n: int) -> list[Any]:
-    """Return the values of a cell for n rows; arbitrary for invalid rows."""
+    """Return the values of a cell as a list for n rows. Values of invalid rows are arbitrary."""
     v = cell[0]
     values: list[Any] = v.to_pylist() if isinstance(v, (pa.Array, pa.ChunkedArray)) else v.tolist()
     return values * n if len(values) == 1 and n != 1 else values
 
 
 def by_row(f: Callable[..., Any], most: int = 1 << 16) -> Callable[[Node, Consts], Kernel]:
-    """Return the rule of a function of one row's values; it raises ValueError for an error, and returns None for NULL.
+    """Return the rule of a function of the values in one row.
 
-    Results for equal values are cached, for up to ``most`` distinct rows.
+    The function raises ValueError for an error, and returns None for NULL. Its results are cached for up to ``most``
+    distinct rows.
     """
 
     def rule(node: Node, consts: Consts) -> Kernel:

@@ -1,4 +1,4 @@
-"""How operators are written as SQL text, and how strongly each form binds."""
+"""Write operators as SQL text, with parentheses by precedence."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OR, AND, NOT, COMPARE, BIT, ADD, MUL, UNARY, ATOM = range(1, 10)
 
 
 class Arg(Protocol):
-    """The text of argument ``i``, in parentheses if it binds less than ``level``."""
+    """Return the text of argument ``i``, in parentheses if its precedence is below ``level``."""
 
     def __call__(self, i: int, level: int = 0) -> str: ...
 
@@ -26,19 +26,19 @@ Written = Callable[[Node, Arg], tuple[str, int]]
 
 
 def _parts(n: Node, arg: Arg, level: int) -> list[str]:
-    # AND and OR are associative; for other operators, only the left operand may have the same strength.
+    # AND and OR are associative. For other operators, only the left operand may have the same precedence.
     first = level + 1 if level in (COMPARE, BIT) else level
     rest = level if level in (OR, AND) else level + 1
     return [arg(i, first if i == 0 else rest) for i in range(len(n.args))]
 
 
 def infix(symbol: str, level: int) -> Written:
-    """Return the arguments with a symbol between them."""
+    """Write the arguments with a symbol between them."""
     return lambda n, arg: (f" {symbol} ".join(_parts(n, arg, level)), level)
 
 
 def by_width(symbol: str, level: int) -> Written:
-    """Return infix text; the result type depends on the widths of decimals, which have no common type."""
+    """Write an infix operator whose result type depends on the precision of each decimal argument."""
 
     def written(n: Node, arg: Arg) -> tuple[str, int]:
         parts = [with_width(a) or part for a, part in zip(n.args, _parts(n, arg, level), strict=True)]
@@ -48,7 +48,7 @@ def by_width(symbol: str, level: int) -> Written:
 
 
 def narrowed(written: Written) -> Written:
-    """Return the text of a remainder, whose decimals were cast to one type; without casts the type would differ."""
+    """Write a remainder of decimals as a cast to its type if the text alone would give another type."""
 
     def cast(n: Node, arg: Arg) -> tuple[str, int]:
         text, level = written(n, arg)
@@ -60,12 +60,12 @@ def narrowed(written: Written) -> Written:
 
 
 def called(name: str, params: bool = False) -> Written:
-    """Return the text of a function of the arguments, with the node's params after them if requested."""
+    """Write a function call. With ``params``, the parameters of the node follow the arguments."""
     return lambda n, arg: written_call(name, [arg(i) for i in range(len(n.args))], n.params if params else ())
 
 
 def written_call(name: str, args: list[str], options: Any = ()) -> tuple[str, int]:
-    """Return the text of a call; options with the value None are omitted."""
+    """Return the text of a function call. Options with the value None are omitted."""
     return f"{name}({', '.join(args + [_option(p) for p in options if p is not None])})", ATOM
 
 

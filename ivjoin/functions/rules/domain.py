@@ -1,8 +1,9 @@
-"""The domain of a node: `Dom` for callers, plain tuples for the rules.
+"""The domain of a node: `Dom` for callers, and plain tuples for rules.
 
-A plain domain is ``(lo, hi, flags)`` of physical values and the bits NULL and NAN; ``(1, 0, flags)`` has no values.
-None is an unbounded end of a string or bytes. A nested type has ``(None, None, flags)``. A bool node has a mask of
-``interval.truth``.
+A plain domain is ``(lo, hi, flags)``. ``lo`` and ``hi`` are physical values, and ``flags`` has the bits NULL and NAN.
+
+- ``(1, 0, flags)`` contains no values. None is an open end of strings or bytes.
+- A nested type has ``(None, None, flags)``. A bool node has a mask of ``interval.truth``.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ def top(t: Type) -> Any:
     return (None, None, NULL)
 
 
-# These contain no text.
+# Empty intervals of texts.
 _NO_TEXT: dict[str, tuple[Any, Any]] = {"string": ("\x01", ""), "binary": (b"\x01", b"")}
 
 
 def none_of(t: Type, flags: int = 0) -> Any:
-    """Return the domain without values besides NULL and NaN."""
+    """Return the domain that contains no values, except NULL and NaN as ``flags`` states."""
     if t.kind == "bool":
         return truth.NULL if flags & NULL else 0
     if t.kind in ("opaque", "null", "decimal256"):
@@ -47,10 +48,10 @@ def none_of(t: Type, flags: int = 0) -> Any:
 
 
 class Dom:
-    """A set that encloses every value of a node: an interval, and whether NULL and NaN are members.
+    """A set that contains every value of a node: an interval, and whether NULL and NaN are members.
 
-    ``lo`` and ``hi`` are physical values, included; None is unbounded, for text only. An unbounded number has the
-    limits of its type. Both are undefined if ``is_empty``.
+    ``lo`` and ``hi`` are physical values, and both are included. None is an open end, which only texts have. An
+    unbounded number has the limits of its type. If ``is_empty``, both are undefined.
     """
 
     __slots__ = ("_state", "type")
@@ -63,7 +64,7 @@ class Dom:
 
     @classmethod
     def of(cls, type: Type, lo: Any = None, hi: Any = None, null: bool = True, nan: bool = True) -> Dom:
-        """Return the values from ``lo`` to ``hi``, physical and included; None is unbounded."""
+        """Return the values from ``lo`` to ``hi``, which are physical values and included. None is an open end."""
         if type.kind == "bool":
             mask = (truth.FALSE if not lo else 0) | (truth.TRUE if hi is None or hi else 0)
             return cls(type, mask | (truth.NULL if null else 0))
@@ -80,7 +81,7 @@ class Dom:
 
     @classmethod
     def top(cls, type: Type) -> Dom:
-        """Return the set of every value of the type, NULL and NaN."""
+        """Return the set of all values of the type, with NULL and NaN."""
         return cls(type, top(type))
 
     @classmethod
@@ -112,7 +113,7 @@ class Dom:
 
     @property
     def is_empty(self) -> bool:
-        """Return whether the set has no value between bounds; NULL and NaN may be members."""
+        """Return whether the set contains no value other than NULL and NaN."""
         if self.type.kind == "bool":
             return not self._state & truth.KNOWN
         lo, hi = self._state[0], self._state[1]
@@ -125,7 +126,7 @@ class Dom:
         return hash((self.type, self._state))
 
     def __contains__(self, value: Any) -> bool:
-        """Return whether a physical value, or None for NULL, is in the set."""
+        """Return whether the set contains a physical value. None is NULL."""
         if value is None:
             return self.may_null
         if self.type.kind == "bool":
@@ -198,7 +199,7 @@ def united(a: Any, b: Any) -> Any:
 
 
 def is_void(d: Any) -> bool:
-    """Return whether a domain is empty, without NULL and NaN as well."""
+    """Return whether a domain is completely empty: it has no values, and neither NULL nor NaN."""
     if d.__class__ is int:
         return not d
     lo, hi, flags = d

@@ -1,7 +1,7 @@
-"""The form of an operator's rule, and wrappers that handle NULL and NaN for all rules.
+"""The interval rule of an operator, and wrappers that handle NULL and NaN.
 
-A rule belongs to a node. ``forward(D)`` returns the node's domain from its arguments' domains, ``backward(state)``
-narrows the arguments, and ``cases(state)`` returns alternatives, at least one of them true.
+A rule belongs to a node. ``forward(D)`` returns the domain of the node from the domains of its arguments.
+``backward(state)`` narrows the arguments. ``cases(state)`` returns alternatives, and at least one of them is true.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ Step = Callable[[int], int]
 
 
 class Place(NamedTuple):
-    """The index of a node in its graph and of its arguments; ``zero_gives_null`` without ANSI mode."""
+    """A node with its index in the graph and the indexes of its arguments.
+
+    With ``zero_gives_null``, a division by zero may be NULL, as in Spark without ANSI mode.
+    """
 
     node: Node
     i: int
@@ -38,8 +41,9 @@ class Place(NamedTuple):
 class Rule(NamedTuple):
     """The two directions of an operator.
 
-    ``strict`` lists the first arguments that are evaluated without error whenever the node is; None is all of them.
-    ``finer`` are alternatives that help only if another part of the condition reads the same columns.
+    ``strict`` lists the leading arguments that must have no error if the node has no error. None stands for all
+    arguments.
+    ``finer`` returns alternatives that help only if another part of the condition reads the same columns.
     """
 
     forward: Forward | None
@@ -63,7 +67,7 @@ def strict(place: Place) -> Rule:
 
 
 def of_unary(place: Place, op: Unary, limits: Pair | None = None) -> Rule:
-    """Return the rule of an operator of one number; values beyond ``limits``, by default the type's, are errors."""
+    """Return the rule of an operator of one number. Values outside ``limits`` (by default of the type) are errors."""
     i, a = place.i, place.at[0]
     least, most = place.node.type.limits if limits is None else limits
 
@@ -81,8 +85,8 @@ def of_unary(place: Place, op: Unary, limits: Pair | None = None) -> Rule:
 def of_binary(place: Place, op: Binary, limits: Pair | None = None) -> Rule:
     """Return the rule of an operator of two numbers.
 
-    If it divides, zero is an error under ANSI, and elsewhere NULL, which COALESCE or IS NULL can turn into TRUE. If the
-    place allows both, both are enclosed.
+    A division by zero is an error in ANSI mode. In other modes it is NULL, and COALESCE or IS NULL can make the
+    condition TRUE. If ``zero_gives_null``, the rule allows for both.
     """
     i = place.i
     a, b = place.at
@@ -113,10 +117,10 @@ def strict_unary(
     place: Place, forward: Callable[[Pair], Pair], backward: Callable[[Pair, Pair], Pair] | None, limits: Pair,
     makes: Callable[[Pair], int] | None = None,
 ) -> Rule:  # fmt: skip
-    """Return the rule of an operator of one number; NULL gives NULL, and NaN gives NaN.
+    """Return the rule of an operator of one number, for which NULL gives NULL and NaN gives NaN.
 
-    ``forward`` maps intervals, and ``backward(results, argument)`` returns the members that can give such a result.
-    ``makes`` returns the flags (NULL, NAN) that the operator may give for numbers.
+    ``forward`` maps an interval to an interval. ``backward(results, argument)`` returns the part of the argument that
+    can give one of the results. ``makes`` returns the flags (NULL, NAN) that the operator may give for numbers.
     """
     return of_unary(place, Unary(place.node.type, forward, backward or (lambda z, x: x), "nan", makes), limits)
 
@@ -126,39 +130,39 @@ def strict_binary(
     backward_b: Callable[[Pair, Pair, Pair], Pair] | None, limits: Pair,
     makes_nan: Callable[[Pair, Pair], bool] | None = None, divides: bool = False,
 ) -> Rule:  # fmt: skip
-    """Return the rule of an operator of two numbers, NULL if one is NULL and NaN if one is NaN.
+    """Return the rule of an operator of two numbers. It is NULL if an argument is NULL, and NaN if one is NaN.
 
-    The parameters are as for `strict_unary`, and ``backward_a(results, other, this)`` has both arguments.
-    ``makes_nan``: whether numbers of two intervals can give NaN.
+    The parameters are the same as in `strict_unary`, but ``backward_a(results, other, this)`` gets both arguments.
+    ``makes_nan`` returns whether numbers of two intervals can give NaN.
     """
     back_a, back_b = backward_a or (lambda z, b, x: x), backward_b or (lambda z, a, x: x)
     return of_binary(place, Binary(place.node.type, forward, back_a, back_b, makes_nan, divides), limits)
 
 
 def stepwise(p: Place, low: Step, high: Step, near: Step | None = None) -> Rule:
-    """Return the rule of a rising function of integers, enclosed by two others (or one and the same)."""
+    """Return the rule of a rising function of integers. ``low`` and ``high`` bound it, and may be the same function."""
     return strict_unary(
         p, lambda x: (low(x[0]), high(x[1])), lambda z, x: preimage(low, high, z, x, near), p.node.type.limits
     )
 
 
 def unary(name: str) -> Callable[[Place], Rule]:
-    """Return the rule of an operator of typed intervals by its name, such as neg or floor."""
+    """Return the rule of a named operator of one typed interval, such as neg or floor."""
     return lambda p: of_unary(p, operators.unary(name, p.node.args[0].type))
 
 
 def binary(name: str) -> Callable[[Place], Rule]:
-    """Return the rule of an operator of two typed intervals by its name, such as div."""
+    """Return the rule of a named operator of two typed intervals, such as div."""
     return lambda p: of_binary(p, operators.outer(name, *(a.type for a in p.node.args)))
 
 
 def same(p: Place) -> Rule:
-    """Return the rule of an operator that gives its argument."""
+    """Return the rule of an operator that returns its argument."""
     return strict_unary(p, lambda x: x, lambda z, x: z, p.node.type.limits)
 
 
 def with_nan(plain: Rule, i: int, may_be: tuple[int, ...], gives: float) -> Rule:
-    """Return the rule of an operator that may give a number if one of the arguments ``may_be`` is NaN."""
+    """Return the rule of an operator that may return ``gives`` if one of the arguments ``may_be`` is NaN."""
     forward, backward = plain.forward, plain.backward
     assert forward is not None
     assert backward is not None

@@ -1,4 +1,4 @@
-"""Rules of casts: the casts of typed intervals, and casts of truth values and of local times in a zone."""
+"""Rules of casts: the casts of typed intervals, and casts of bools and of local times in a zone."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def cast(p: Place) -> Rule | None:
 
 
 def _converted(p: Place, t: Type, u: Type) -> Rule:
-    """Return the rule of typed intervals; a cast from or to text is only known to be strict."""
+    """Return the rule of typed intervals. A cast from or to text narrows nothing, but evaluates its argument."""
     if not {t.kind, u.kind} <= HAVE_INTERVALS:
         return Rule(None, None)
     return of_unary(p, conversion(domain(t), domain(u)))
@@ -129,7 +129,7 @@ def _date_to_timestamp(p: Place, t: Type, u: Type) -> Rule:
 
 
 def _met(p: Place, t: Type, u: Type) -> Rule:
-    """Return the rule of a time that is compared with another unit, clamped to the range."""
+    """Return the rule of a time that was converted for a comparison with another unit, within the range of the unit."""
     have, want = TICKS_PER_SECOND.get(t.unit, 0), TICKS_PER_SECOND[u.unit]
     least, most = u.limits
     if have == want:

@@ -1,7 +1,7 @@
 """Rules of operators that select one of several values: CASE, COALESCE, least and greatest.
 
-Branches and arguments that are not selected are not evaluated. They may raise errors, and the rule cannot narrow them.
-Least and greatest skip nulls, and NaN is the greatest number.
+CASE and COALESCE do not evaluate branches that are not selected. These may contain errors, so a rule cannot narrow
+them. Least and greatest skip nulls, and NaN is the greatest number.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def case(p: Place) -> Rule:
         return [k for k in reachable(D) if _meets(D[values[k]], z)]
 
     def some(s: State, first: int) -> None:
-        # The tests before the first possible branch fail; later tests may not be reached.
+        # The tests before the first possible branch are not TRUE. Later tests may not be evaluated.
         for w in whens[:first]:
             s.require(w)
             s.cut_mask(w, NOT_TRUE)
@@ -76,7 +76,7 @@ def _one_of(
     p: Place, up: Forward, possible: Callable[[list[Any]], list[int]], take: Callable[[int], Case],
     some: Callable[[State, int], None],
 ) -> Rule:
-    """Return the rule of an operator that selects a value; ``some`` narrows if several arguments are possible."""
+    """Return the rule of an operator that selects a value. ``some`` narrows if several arguments are possible."""
 
     def down(s: State) -> None:
         branches = possible(s.D)
@@ -149,7 +149,7 @@ def extreme(greatest: bool) -> Maker:
                     for j in at:
                         s.cut(j, 1, 0, NULL | (zf & NAN))
                 return
-            # Least skips NaN, so an argument's number is never below the result; greatest may be NaN for any numbers.
+            # Least skips NaN, so none of its numbers is below the result. Greatest may be NaN for any numbers.
             if not greatest:
                 for j in at:
                     s.cut(j, zlo, D[j][1], NULL | NAN)

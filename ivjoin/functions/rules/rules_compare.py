@@ -1,7 +1,7 @@
 """Rules of comparisons: Spark's order, in which NaN equals itself and is above +inf, and -0.0 equals 0.0.
 
-For bounds, NaN is one more number above all others. ``<`` moves a bound to the neighbour in the compared type: the next
-integer, double, or text with a zero character. A text has no next lower neighbour.
+Bounds treat NaN as a number above all others. ``<`` moves a bound to the next value of the compared type: the next
+integer or double, or a text followed by a zero character. Most texts have no previous text.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _of_numbers(p: Place) -> Rule:
 
 
 def _narrowing(op: str, a: int, b: int, t: Type) -> Callable[[State], None]:
-    """Narrow both arguments by ``a op b``, which is TRUE."""
+    """Return a function that narrows both arguments if ``a op b`` is TRUE."""
     if a == b:
         holds = compared(op, _POINT, _POINT) == T
         return lambda s: s.drop_flags(a, ~NULL) if holds else s.cut(a, 1, 0, 0)
@@ -95,7 +95,7 @@ def _narrowing(op: str, a: int, b: int, t: Type) -> Callable[[State], None]:
 
 
 def _apart(i: int, a: int, b: int, when: int, t: Type) -> Callable[[State], list[Case] | None]:
-    """Return the two cases of ``a <> b``."""
+    """Return the two cases of ``a <> b``: ``a < b`` and ``a > b``."""
     less, more = _narrowing("lt", a, b, t), _narrowing("gt", a, b, t)
 
     def cases(s: State) -> list[Case] | None:
@@ -198,7 +198,7 @@ def in_(p: Place) -> Rule | None:
 
 
 def _shave(s: State, x: int, values: set[Any], f: Format | None, nan: bool) -> None:
-    """Move the ends of x past values that are in ``values``."""
+    """Move each end of x inward while it is one of ``values``."""
     lo, hi, _ = s.D[x]
     while lo <= hi and lo in values and lo != inf:
         lo = lo + 1 if f is None else f.up(lo)

@@ -1,4 +1,4 @@
-"""Rules of floating-point arithmetic, as rounded by the machine."""
+"""Rules of floating-point arithmetic, which include rounding."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def neighbour(up: bool) -> Maker:
         f = p.node.type.format
         step, back = (f.up, f.down) if up else (f.down, f.up)
 
-        # Infinity has no next number, so an infinite result may come from two numbers.
+        # The next number after infinity is infinity, so two arguments can give an infinite result.
         def source(z: Pair, x: Pair) -> Pair:
             return (-inf if z[0] == -inf else back(z[0])), (inf if z[1] == inf else back(z[1]))
 
@@ -48,7 +48,7 @@ def round_(p: Place) -> Rule | None:
         return None
     half = 0.5 * 10.0**-digits
 
-    # Half a unit, and more for the rounding of this sum and of the decimal text.
+    # The error is half a unit, plus a margin for the rounding of this sum and of the decimal text.
     def low(x: float) -> float:
         return x if x - x != 0 else f.floor(x - half - abs(x) * 2.0**-20 * (f.bits == 32) - abs(x) * 2.0**-50)
 
@@ -60,7 +60,7 @@ def round_(p: Place) -> Rule | None:
 
 def _unrounded(z: Pair, half: float, f: m.Format) -> Pair:
     slack = 2.0**-20 if f.bits == 32 else 2.0**-49
-    least, most = min(z[0], f.max), max(z[1], -f.max)  # a value that rounds to an infinity may be the greatest number
+    least, most = min(z[0], f.max), max(z[1], -f.max)  # the greatest number may round to an infinity
     lo = least - half - (abs(least) + half) * slack
     hi = most + half + (abs(most) + half) * slack
     return (f.floor(lo) if lo > -f.max else -inf), (f.ceil(hi) if hi < f.max else inf)

@@ -1,8 +1,8 @@
-"""Rules of elementary functions of doubles: roots, exponentials, logarithms, trigonometric functions, hypot.
+"""Rules of elementary functions of doubles: roots, exponentials, logarithms, trigonometric functions and hypot.
 
-Libraries differ by a few ulp, so every bound except of the square root is moved outward by sixteen numbers. The inverse
-is found by bisection with the widened function. This is sound although a library's function may fall: a number is
-excluded only if the real function is beyond the target by more than the library's error.
+Math libraries differ by a few ulps, so every bound is moved outward by sixteen doubles, except for the square root.
+The inverse is found by bisection with the widened function. This is sound although a library function may fall: a
+number is excluded only if the exact function exceeds the target by more than the error of the library.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ __all__ = [
 ]  # fmt: skip
 
 Function = Callable[[float], float]
-# Bounds are computed with the C library's functions, values with numpy's. numpy's own are Intel's SVML, which err by at
-# most 4 ulp (https://github.com/numpy/numpy/pull/19478); elsewhere numpy calls the C library. glibc is not known to err
-# by more in these functions; the worst is cbrt, 3.67 ulp (Gladman, Innocente, Mather and Zimmermann, "Accuracy of
-# Mathematical Functions in Single, Double, Extended Double and Quadruple Precision", hal-03141101). Together that is
-# 8 ulp, each of them two steps across a power of two, below which numbers are twice as close.
+# The C library computes bounds, and NumPy computes values. NumPy uses Intel's SVML, with errors of at most 4 ulp
+# (https://github.com/numpy/numpy/pull/19478), or the C library. No larger error is known for these functions in glibc.
+# The greatest is 3.67 ulp, for cbrt (Gladman, Innocente, Mather and Zimmermann, "Accuracy of Mathematical Functions in
+# Single, Double, Extended Double and Quadruple Precision", hal-03141101). The total is 8 ulp. Below a power of two,
+# doubles are twice as close, so one ulp can be two steps.
 LIBRARY_ULPS = 4
 _STEPS = 2 * (LIBRARY_ULPS + LIBRARY_ULPS)
 
@@ -45,7 +45,7 @@ def upper(y: float) -> float:
 
 
 def total(f: Function, left: float, right: float) -> Function:
-    """Return a function of ``math`` that returns its limits if Python raises because the result is too large."""
+    """Return ``f`` with limits in place of the errors that Python raises for results that are too large."""
 
     def g(x: float) -> float:
         try:
@@ -60,9 +60,9 @@ def rising(
     f: Function, inverse: Function | None, domain: Pair, values: Pair, outside: int = 0, falls: bool = False,
     exact: bool = False,
 ) -> Maker:
-    """Return a function that rises on its domain; arguments outside of it give the flag ``outside``.
+    """Return the rule of a function that rises on its domain. Arguments outside the domain give the flag ``outside``.
 
-    ``exact``: the library rounds it correctly.
+    ``exact`` means that the library rounds the function correctly.
     """
     least, most = values
 
@@ -107,7 +107,7 @@ def logarithm(f: Function, inverse: Function, pole: float) -> Maker:
 
 
 def even(low: Function, high: Function, inverse: Function) -> Callable[[Place], Rule]:
-    """Return a function that rises with the magnitude, enclosed by two others."""
+    """Return the rule of a function that rises with the magnitude. ``low`` and ``high`` bound it."""
 
     def up(x: Pair) -> Pair:
         a, b = m.abs_(x)
@@ -126,18 +126,18 @@ cosh = even(lambda x: max(1.0, lower(_cosh(x))), lambda x: upper(_cosh(x)), math
 
 # Trigonometric functions
 
-_WIDE = 1e9  # beyond it, the position within a period is not computed
+_WIDE = 1e9  # for larger arguments, the position within a period is not computed
 
 
 def _wave(shift: float) -> Callable[[Pair], Pair]:
-    """Return the bounds of the sine over an interval, moved by a quarter for the cosine."""
+    """Return a function that bounds the sine over an interval, or the cosine if ``shift`` is a quarter period."""
     f = math.cos if shift else math.sin
 
     def up(x: Pair) -> Pair:
         lo, hi = x
         if not (lo > -_WIDE and hi < _WIDE) or hi - lo >= 6.2:
             return -1.0, 1.0
-        # Whether a crest or a trough may lie inside, with a margin for the rounding of this computation.
+        # Find whether the interval may contain a maximum or a minimum, with a margin for rounding.
         first, last = (lo + shift) / (2 * pi) - 0.25 - 1e-6, (hi + shift) / (2 * pi) - 0.25 + 1e-6
         crest = math.floor(last) >= math.ceil(first)
         trough = math.floor(last + 0.5) >= math.ceil(first + 0.5)
@@ -152,7 +152,7 @@ def waved(shift: float) -> Maker:
 
     def back(z: Pair, x: Pair) -> Pair:
         lo, hi = x
-        # Only the range within half a period of an end can narrow; forward rules refute slices.
+        # Only an end can move inward, by up to half a period. Forward rules refute the slices there.
         if not (lo > -_WIDE and hi < _WIDE) or (z[0] <= -1 and z[1] >= 1):
             return x
         lo = _advance(wave, z, lo, hi, 1.0)
@@ -169,7 +169,7 @@ def waved(shift: float) -> Maker:
 
 
 def _advance(wave: Callable[[Pair], Pair], z: Pair, end: float, other: float, direction: float) -> float:
-    """Move an end inward past slices in which the function cannot be in z."""
+    """Move an end inward past slices in which the function has no value in z."""
     step = 0.5
     for _ in range(60):
         if (other - end) * direction <= 0:
@@ -206,7 +206,10 @@ def tan(p: Place) -> Rule:
 
 
 def atan2(p: Place) -> Rule:
-    """Return the rule of atan2(y, x), which is monotone along each side of a box that meets no negative x at y = 0."""
+    """Return the rule of atan2(y, x).
+
+    It is monotonic along each edge of a box, unless the box contains a point with y = 0 and x <= 0.
+    """
 
     def angles(y: Pair, x: Pair) -> Pair:
         if x[0] <= 0 and y[0] <= 0 <= y[1]:  # the angle jumps from pi to -pi, or the box contains the origin
@@ -220,7 +223,7 @@ def atan2(p: Place) -> Rule:
 
 
 def hypot(p: Place) -> Rule:
-    """Return the rule of hypot, which rises with either magnitude; NaN with an infinity gives infinity."""
+    """Return the rule of hypot, which rises with either magnitude. The hypot of NaN and an infinity is infinity."""
 
     def both(x: Pair, y: Pair) -> Pair:
         (s, t), (u, v) = m.abs_(x), m.abs_(y)

@@ -1,7 +1,7 @@
 """Rules of exact arithmetic: ints, times, and decimals on their unscaled integers.
 
-A value outside of the type's range is an error, which satisfies no condition. Results are therefore clipped to the
-range, and inverted as unbounded integers.
+A value outside the range of the type is an error, which satisfies no condition. Results are therefore clipped to the
+range, and inverses use unbounded integers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["abs_", "arithmetic", "intdiv", "remainder", "round_"]
 
 
 def arithmetic(name: str) -> Maker:
-    """Return the rule of add, sub, mul or div; None if the operator of typed intervals has another scale."""
+    """Return the rule of add, sub, mul or div. None if the operator of typed intervals has another scale."""
 
     def make(p: Place) -> Rule | None:
         made = operators.outer(name, *(a.type for a in p.node.args))
@@ -38,7 +38,7 @@ def arithmetic(name: str) -> Maker:
 
 
 def _of_one(p: Place, name: str) -> Rule | None:
-    """Return the rule of an operator whose two arguments are one node; None if the result is rounded."""
+    """Return the rule of an operator whose two arguments are the same node. None if the result is rounded."""
     scale, alone, limits = p.node.args[0].type.scale, Place(p.node, p.i, p.at[:1]), p.node.type.limits
     if name == "mul" and p.node.type.scale == 2 * scale:
         return unary("sqr")(alone)
@@ -66,7 +66,7 @@ _MOST_VALUES = 16
 
 
 def _by_value(i: int) -> Cases:
-    """Return a remainder's values one by one if they are few; each one allows one class of dividends."""
+    """Return a case for each value of a remainder if there are few values. Each value allows one class of dividends."""
 
     def cases(s: State) -> list[Case] | None:
         lo, hi, flags = s.D[i]
@@ -94,7 +94,7 @@ def abs_(p: Place) -> Rule:
 
 
 def round_(p: Place) -> Rule | None:
-    """Return the rule of round or bround to digits, of ints or decimals."""
+    """Return the rule of round or bround of ints or decimals to a number of digits."""
     (t,), u, digits = (a.type for a in p.node.args), p.node.type, p.node.params[0]
     if t.kind != u.kind:
         return None

@@ -54,7 +54,7 @@ def _whole_power(p: Place, n: int) -> Rule:
 def _general(x: Pair, y: Pair) -> Pair:
     if x[0] <= 0:
         return ENTIRE
-    # Monotone in either argument for a positive base: the extremes are at the corners.
+    # A power of a positive base is monotonic in each argument, so the extremes are at the corners.
     corners = [_power(a, b) for a in x for b in y]
     lo, hi = min(corners), max(corners)
     if x[0] <= 1 <= x[1] or y[0] <= 0 <= y[1]:
@@ -63,12 +63,12 @@ def _general(x: Pair, y: Pair) -> Pair:
 
 
 def _general_nan(x: Pair, y: Pair) -> bool:
-    """Return whether a power may be NaN: for a negative base, and for 1 and -1 with an infinite exponent."""
+    """Return whether a power of numbers may be NaN: for a negative base, or for 1 or -1 with an infinite exponent."""
     return bool(x[0] < 0 or (x[0] <= 1 <= x[1] and (y[0] == -inf or y[1] == inf)))
 
 
 def _base_from(z: Pair, y: Pair, x: Pair) -> Pair:
-    """Return the members of a base that is not negative, for one positive exponent."""
+    """Narrow a base that is not negative if the exponent is a positive constant."""
     if x[0] < 0 or y[0] != y[1] or not 0 < y[0] < inf:
         return x
     n = y[0]

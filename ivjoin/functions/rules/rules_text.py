@@ -1,4 +1,4 @@
-"""Rules of texts: comparisons, and the prefix of a LIKE pattern; functions of texts have no rules."""
+"""Rules of texts: comparisons, and the prefix of a LIKE pattern. Functions of texts have no rules."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _LAST = 0x10FFFF
 
 
 def _after(prefix: str) -> str | None:
-    """Return a text above every text with the prefix; None if it does not exist."""
+    """Return a text that is greater than every text with the prefix, or None if it does not exist."""
     for k in range(len(prefix) - 1, -1, -1):
         code = ord(prefix[k]) + 1
         if code <= _LAST:
-            # Surrogates are not characters.
+            # Surrogates are not characters, so skip them.
             return prefix[:k] + chr(0xE000 if 0xD800 <= code <= 0xDFFF else code)
     return None
 
@@ -76,7 +76,7 @@ def compare_texts(p: Place) -> Rule:
             can, cannot = (not below and not above), not point
             out |= (T if can else 0) | (F if cannot else 0) if op == "eq" else (F if can else 0) | (T if cannot else 0)
             return out
-        # Whether a < b, a = b, a > b can be true.
+        # Find which of a < b, a = b and a > b are possible.
         lt = not above and not (alo is not None and alo == bhi)
         gt = not below and not (ahi is not None and ahi == blo)
         eq = not below and not above
@@ -90,7 +90,7 @@ def compare_texts(p: Place) -> Rule:
             return
         s.drop_flags(a, 0)
         s.drop_flags(b, 0)
-        # Most texts have no lower neighbour: a strict upper bound does not narrow, but it can be refuted.
+        # Most texts have no previous text, so a strict upper bound cannot narrow. The forward rule can still refute it.
         s.cut_mask(i, up(s.D))
         if mask not in (T, F):
             return
@@ -110,12 +110,12 @@ def compare_texts(p: Place) -> Rule:
 
 
 def _above(text: Any) -> Any:
-    """Return the least text above another: the text and a zero character. None is unbounded."""
+    """Return the next text, which is the text followed by a zero character. None is an open end."""
     return text if text is None else text + ("\0" if isinstance(text, str) else b"\0")
 
 
 def _below(text: Any) -> Any:
-    """Return an upper bound of the texts below another: the text itself, unless it ends in a zero character."""
+    """Return an upper bound of the smaller texts: the text itself, or without a zero character at its end."""
     if text is None or not text or text[-1] not in ("\0", 0):
         return text
     return text[:-1]

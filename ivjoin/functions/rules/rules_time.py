@@ -1,7 +1,7 @@
-"""Rules of times: sums with durations, days and months, truncation, fields, counts since the epoch.
+"""Rules of times: sums with durations, days and months, truncation, fields, and units since the epoch.
 
-Most rise in one argument without a formula for the inverse, which is found by bisection (``stepwise``). In a zone whose
-clock changes, a lower and an upper function enclose the computed one.
+Most of these functions rise in one argument, and have no formula for the inverse. Bisection finds it (``stepwise``). If
+the offset of the zone changes, a lower and an upper function bound the computed one.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = [
 ]  # fmt: skip
 
 def bucketed(p: Place, width: int, phase: int = 0) -> Rule:
-    """Return the rule of the start of the bucket; ``phase`` is the start of one."""
+    """Return the rule of the start of a bucket. ``phase`` is the start of any bucket."""
 
     def start(v: int) -> int:
         return v - (v - phase) % width
@@ -50,7 +50,10 @@ def bucketed(p: Place, width: int, phase: int = 0) -> Rule:
 
 
 def clock(node: Node, i: int) -> Clock:
-    """Return the clock of a node's zone parameter: UTC for a timestamp without zone, whose ticks are local already."""
+    """Return the clock of a node's zone parameter.
+
+    It is UTC for a timestamp without a zone, because its ticks are local time already.
+    """
     zoned = any(a.type.tz for a in node.args) or bool(node.type.tz)
     return clock_of(node.params[i] if zoned and len(node.params) > i else None)
 
@@ -77,7 +80,7 @@ def sum_(p: Place) -> Rule | None:
 
 
 def _local_difference(p: Place, c: Clock, per: int) -> Rule:
-    """Return the rule of a difference; Spark subtracts local times."""
+    """Return the rule of a difference of timestamps. As in Spark, local times are subtracted."""
 
     def low(x: int) -> int:
         return c.local_low(x // per) * per + x % per
@@ -98,7 +101,10 @@ def _local_difference(p: Place, c: Clock, per: int) -> Rule:
 
 
 def _moved(p: Place, c: Clock, per: int, ticks: int) -> Rule:
-    """Return a constant of a day or more: its whole days are calendar days, the rest is added to the instant."""
+    """Return the rule of a sum with a constant of a day or more.
+
+    Its whole days are calendar days, and the rest is added to the instant.
+    """
     days = m.truncated(ticks, DAY * per)
     rest = ticks - days * DAY * per
 
@@ -112,7 +118,7 @@ def _moved(p: Place, c: Clock, per: int, ticks: int) -> Rule:
 
 
 def _roughly_moved(p: Place, sign: int, slack: int) -> Rule:
-    """Return the rule of a sum that differs by two clock offsets, slightly more than a day at most."""
+    """Return the rule of a sum that differs from the sum of ticks by at most ``slack``, because of clock changes."""
 
     def turned(b: Pair) -> Pair:
         return (b[0], b[1]) if sign > 0 else (-b[1], -b[0])
@@ -154,11 +160,12 @@ def add_months(p: Place) -> Rule | None:
 
 
 def _shifts(node: Node) -> tuple[Callable[[int, int], int], Callable[[int, int], int]]:
-    """Lower and upper bounds of ``add_months`` on timestamps in a zone."""
+    """Return functions that bound ``add_months`` from below and above for timestamps in a zone."""
     c, per = clock(node, 0), TICKS_PER_SECOND[node.type.unit]
 
-    # Days that are clamped to the same end of a month all start again at midnight, so a later instant may have an
-    # earlier result. As a lower bound, such a day counts as its midnight; as an upper bound, as its last tick.
+    # If several days move to the same last day of a month, the time of day repeats from midnight for each. A later
+    # instant may then have an earlier result. The lower bound uses the midnight of such a day, and the upper bound its
+    # last tick.
     def low(ticks: int, months: int) -> int:
         day, rest = divmod(c.local_low(ticks // per), DAY)
         below = ticks % per
@@ -260,7 +267,7 @@ def month_number(days: int) -> int:
     return 12 * year + month
 
 
-# Fields that rise with time: the field of a day, and a day near the first one with a value.
+# Fields that rise with time: a function from days to the field, and a function to a day near the first day of a value.
 _RISING: dict[str, tuple[Step, Step]] = {
     "year": (_year, lambda z: (z - 1970) * 365), "month_number": (month_number, lambda z: (z // 12 - 1970) * 365),
 }

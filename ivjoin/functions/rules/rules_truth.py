@@ -1,7 +1,7 @@
-"""Rules of AND, OR, NOT, IS NULL, of comparisons of truths, and of NaN tests.
+"""Rules of AND, OR, NOT, IS NULL, of comparisons of bools, and of NaN tests.
 
-AND and OR stop at the first argument that decides, so an argument is certainly evaluated only if no earlier one can
-decide. A TRUE OR has alternatives: "argument k is the first one that is TRUE".
+AND and OR stop at the first argument that decides. An argument is certain to be evaluated only if no earlier argument
+can decide. An OR that is TRUE has the alternatives "argument k is the first one that is TRUE".
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ivjoin.interval import truth
 __all__ = ["compare_truths", "connective", "is_nan", "is_null", "not_"]
 
 T, F, N = truth.TRUE, truth.FALSE, truth.NULL
-# Up to this many arguments, the rule uses that the arguments before the deciding one do not decide. The work is
+# Up to this number of arguments, the rule also uses that arguments before the deciding one do not decide. This work is
 # quadratic.
 _FEW = 16
 
@@ -36,7 +36,7 @@ def connective(decisive: int) -> Maker:
             D = s.D
             mask = D[i]
             if not mask & decisive:
-                # No argument decides, so all are evaluated.
+                # No argument decides, so all arguments are evaluated.
                 for j in at:
                     s.require(j)
                     s.cut_mask(j, ~decisive & truth.ANY)
@@ -132,7 +132,7 @@ def is_nan(p: Place) -> Rule:
 
 
 def compare_truths(p: Place) -> Rule:
-    """Return the rule of a comparison of truths, in which FALSE is below TRUE."""
+    """Return the rule of a comparison of bools. FALSE is less than TRUE."""
     i, (a, b), op = p.i, p.at, p.node.op
     test = {
         "eq": lambda x, y: x == y, "ne": lambda x, y: x != y, "lt": lambda x, y: x < y, "le": lambda x, y: x <= y,

@@ -1,7 +1,8 @@
-"""The domains of all nodes during one contraction, and how a rule narrows one.
+"""The domains of all nodes during one contraction, which rules narrow.
 
-A domain only shrinks. It encloses the node's values at every satisfying point without an error of the node. A node is
-*required* if it is evaluated without error at every satisfying point; if its domain is empty, no point satisfies.
+A domain only shrinks. It contains the values of the node at all satisfying points where the node has no error. A node
+is *required* if it is evaluated without error at every satisfying point. If the domain of a required node is empty, no
+point satisfies the condition.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ class Infeasible(Exception):
 
 
 class Structure:
-    """The parts of a graph that do not change between contractions, by place in topological order.
+    """The parts of a graph that do not change between contractions, by index in topological order.
 
-    ``strict_args`` are the arguments that are evaluated without error whenever the node is.
+    ``strict_args`` are the arguments that must have no error if the node has no error.
     """
 
     __slots__ = ("parents", "strict_args")
@@ -34,8 +35,8 @@ class Structure:
 class State:
     """The domains, and the nodes whose rules must still run.
 
-    A domain is ``(lo, hi, flags)``, or a truth mask for bool. ``required`` nodes are evaluated without error at every
-    satisfying point. ``up`` and ``down`` mark nodes whose forward or backward rule may narrow a domain.
+    A domain is ``(lo, hi, flags)``, or a truth mask for bool. The ``required`` nodes are evaluated without error at
+    every satisfying point. ``up`` and ``down`` mark nodes whose forward or backward rule may narrow a domain.
     """
 
     __slots__ = ("D", "down", "narrowed", "required", "scope", "source", "structure", "touched", "up")
@@ -47,9 +48,9 @@ class State:
         self.up = up
         self.down = down
         self.narrowed = False  # whether a domain shrank since this was last set to False
-        self.source = -1  # the node whose rule runs and is not notified of its own changes; -1 notifies all
+        self.source = -1  # the node whose rule runs, and which ignores its own changes; -1 for none
         self.touched: list[int] = []  # nodes whose domains shrank, in order, with repetitions
-        self.scope: bytearray | None = None  # the nodes that are notified; None is all. The others stay wider
+        self.scope: bytearray | None = None  # only rules of these nodes run after a change; None for all nodes
 
     def copy(self) -> State:
         s = State(self.structure, self.D.copy(), self.required[:], self.up[:], self.down[:])
@@ -68,7 +69,7 @@ class State:
                 up[p] = down[p] = 1
 
     def cut(self, j: int, lo: Any, hi: Any, flags: int) -> None:
-        """Narrow node j, a number or a time, to [lo, hi] and the flags."""
+        """Narrow node j, which is a number or a time, to [lo, hi] and the flags."""
         olo, ohi, old = self.D[j]
         if lo < olo:
             lo = olo
@@ -87,7 +88,7 @@ class State:
         self.changed(j)
 
     def cut_text(self, j: int, lo: Any, hi: Any, flags: int) -> None:
-        """Narrow node j, a text, to [lo, hi] (None: unbounded) and the flags."""
+        """Narrow node j, which is a text, to [lo, hi] and the flags. None is an open end."""
         olo, ohi, old = self.D[j]
         if lo is None or (olo is not None and lo < olo):
             lo = olo
@@ -103,7 +104,7 @@ class State:
         self.changed(j)
 
     def cut_mask(self, j: int, mask: int) -> None:
-        """Narrow node j, a truth value, to the mask."""
+        """Narrow node j, which is a bool, to the mask."""
         old = self.D[j]
         new = old & mask
         if new == old:
@@ -114,7 +115,7 @@ class State:
         self.changed(j)
 
     def narrow(self, j: int, d: Any) -> None:
-        """Narrow node j, of any type, to a domain."""
+        """Narrow node j of any type to a domain."""
         old = self.D[j]
         if old.__class__ is int:
             self.cut_mask(j, d)
@@ -124,7 +125,7 @@ class State:
             self.cut(j, *d)
 
     def drop_flags(self, j: int, keep: int) -> None:
-        """Narrow the flags of node j, which is not a truth value, to ``keep``."""
+        """Narrow the flags of node j, which is not a bool, to ``keep``."""
         lo, hi, flags = self.D[j]
         if flags & ~keep:
             flags &= keep
@@ -152,9 +153,9 @@ class State:
 
 
 class Taken:
-    """The alternative in which argument ``root`` of a node is TRUE (for a FALSE AND: is FALSE) and decides.
+    """The alternative in which argument ``root`` of an OR is TRUE (of an AND: is FALSE) and decides the result.
 
-    Changes below it and of required nodes are propagated; the other arguments do not decide.
+    The arguments before it do not decide. Changes are propagated to the nodes below it and to required nodes.
     """
 
     __slots__ = ("before", "decisive", "root")

@@ -1,1 +1,1 @@
-"""Functions of text, binary, times, lists and structs."""
+"""Functions of texts, binaries, times, lists and structs."""

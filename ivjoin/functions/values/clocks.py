@@ -1,4 +1,4 @@
-"""Operators on clocks: buckets of equal length, times of day, and functions that are written with other operators."""
+"""Time buckets, times of day, and time functions that are built from other operators."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from ivjoin.functions.rules.rules_time import bucketed, clock
 
 __all__ = ["OPERATORS", "SPELLINGS"]
 
-_MONDAY = 946_857_600  # seconds: 2000-01-03, from which DuckDB counts buckets
+_MONDAY = 946_857_600  # 2000-01-03 in seconds, the default origin of buckets in DuckDB
 _UNITS = {"s": "SECOND", "ms": "MILLISECOND", "us": "MICROSECOND", "ns": "NANOSECOND"}
 _NO_TIME = Absent("SymPy does not have dates and times")
 _CUT = Absent("the value is cut off, so it is not a multiple of the argument")
@@ -38,7 +38,7 @@ _CUT = Absent("the value is cut off, so it is not a multiple of the argument")
 
 
 def _bucket(args: list[Node], zone: str) -> Node:
-    """Return the start of the bucket of a time: ``time_bucket(width, x[, offset])``."""
+    """Return ``time_bucket(width, x[, offset])``, the start of the bucket that contains x."""
     width, x, *rest = args
     if not all(is_literal(a) and a.type.kind in ("duration", "months", "null") for a in (width, *rest)):
         raise ConditionError("time_bucket takes INTERVAL literals as width and offset, such as INTERVAL 15 MINUTES")
@@ -92,7 +92,7 @@ def _bucket_exact(node: Node, _: Consts) -> Kernel:
         low = r > wide
         if x.dtype != np.int64:
             low = low | (r < np.iinfo(x.dtype).min)
-        return r.astype(x.dtype, copy=False), low  # only the least times wrap
+        return r.astype(x.dtype, copy=False), low  # only values near the least time wrap around
 
     return checked(bucket)
 
@@ -143,14 +143,14 @@ def _length(array: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 _SPAN = np.dtype([("months", "<i4"), ("days", "<i4"), ("nanos", "<i8")])
-_MOST_DAYS = 50_000_000  # with the greatest nanoseconds, the sum is far from the end of int64
+_MOST_DAYS = 50_000_000  # so that the sum with any number of nanoseconds fits int64
 
 
-# -- functions that are written with others ------------------------------------------------------------------------
+# -- functions that are built from other operators -----------------------------------------------------------------
 
 
 def _shifted(to: Callable[[Node, str, str], Node]) -> Callable[[list[Node], str], Node]:
-    """Shift an instant between UTC's clock and a zone's. Spark takes a time without a zone as an instant of its own."""
+    """Shift an instant between the local times of UTC and a zone. As in Spark, a time without a zone is an instant."""
     def make_(args: list[Node], zone: str) -> Node:
         name = constant_text(args[1], "the zone of from_utc_timestamp and to_utc_timestamp")
         zone_named(name)
@@ -178,7 +178,10 @@ def _epoch(args: list[Node], zone: str) -> Node:
 
 
 def _overlaps(args: list[Node], zone: str) -> Node:
-    """Return whether two periods overlap; an end is excluded, unless it is the start. A length may stand for an end."""
+    """Return whether two periods overlap.
+
+    A period does not contain its end, unless the end equals the start. An argument may be a length instead of an end.
+    """
     a, b, c, d = args
     b, d = (build.add(s, e, zone) if e.type.kind in ("duration", "months") else e for s, e in ((a, b), (c, d)))
 
@@ -199,7 +202,7 @@ _DAYS = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Satu
 
 
 def _date_format(args: list[Node], zone: str) -> Node:
-    """Return a time as text, by a pattern of letters as in Java."""
+    """Format a time as text by a pattern of Java."""
     x, pattern = args[0], constant_text(args[1], "the pattern of date_format")
     x = chrono.instant(x, zone) if x.type.kind == "timestamp" else build.cast(x, timestamp("us", zone), zone)
     parts = [

@@ -1,4 +1,4 @@
-"""Operators: fields of structs, sizes and members of arrays, and the sort keys of nested values."""
+"""Fields of structs, sizes and elements of arrays, and sort keys of nested values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators on texts with a pattern or position from a column, and distances; without intervals."""
+"""Text functions whose pattern or position may be a column, and distances. They have no interval rules."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _LAST = (1 << 31) - 1
 
 
 def _matching(regex: Callable[[str, str], str]) -> Callable[[Node, Consts], Kernel]:
-    """Search each distinct pattern of a batch with Arrow; an invalid pattern is an error."""
+    """Return a rule that searches each distinct pattern of a batch with Arrow. An invalid pattern is an error."""
 
     def rule(node: Node, consts: Consts) -> Kernel:
         import pyarrow.compute as pc
@@ -94,7 +94,7 @@ def like(x: Node, pattern: Node, escape: str = "\\") -> Node:
 
 
 def ilike(x: Node, pattern: Node, escape: str = "\\") -> Node:
-    """Return LIKE without regard to case."""
+    """Return ``x ILIKE pattern``, which ignores case."""
     lower = partial(strings.of_text, "utf8_lower", "lower")
     if not is_literal(pattern):
         return like(lower(x), lower(pattern), escape)
@@ -129,7 +129,7 @@ def _rlike_text(n: Node, arg: Arg) -> tuple[str, int]:
 
 
 def _part(text: str, position: int, count: int) -> str:
-    """Return the substring like Spark's ``UTF8String.substringSQL``: a part before the text is cut off."""
+    """Return a substring as Spark's ``UTF8String.substringSQL``, which drops a part before the start of the text."""
     start = position - 1 if position > 0 else len(text) + position if position < 0 else 0
     return text[max(start, 0) : max(min(start + count, _LAST), 0)] if count > 0 else ""
 
@@ -153,7 +153,7 @@ def _side(name: str, fixed: Callable[[Node, int], Node]) -> Build:
         if is_literal(a[1]) and a[1].params[0] is not None:
             return fixed(a[0], strings.constant_int(a[1], f"the second argument of {name}"))
         count = as_int32(a[1], f"the length of {name}")
-        # The least int32 cannot be negated; a length below zero gives an empty text for every position.
+        # The least int32 cannot be negated. It can be clipped, because a negative length always gives an empty text.
         back = neg(greatest(count, literal(-_LAST, INT32)))
         return _at(a[0], literal(1, INT32) if name == "left" else back, count)
 
@@ -164,7 +164,7 @@ def _side(name: str, fixed: Callable[[Node, int], Node]) -> Build:
 
 
 def _distance(a: str, b: str) -> int:
-    """Return Levenshtein's distance in characters."""
+    """Return the Levenshtein distance in characters."""
     if len(a) < len(b):
         a, b = b, a
     row = list(range(len(b) + 1))
@@ -176,7 +176,7 @@ def _distance(a: str, b: str) -> int:
 
 
 def _within(a: str, b: str, most: int) -> int:
-    """Return the distance, or -1 beyond a threshold, Spark's third argument."""
+    """Return the distance, or -1 if it exceeds a threshold, which is the third argument in Spark."""
     if abs(len(a) - len(b)) > most:
         return -1
     found = _distance(a, b)

@@ -1,4 +1,4 @@
-"""Operators: the distance of two times in units and months, and the next weekday."""
+"""The distance of two times in units or months, and the next weekday."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ _UNITS = ("millisecond", "microsecond", "second", "minute", "hour", "day", "week
 
 
 def units_between(unit: str, start: Node, end: Node, zone: str = "UTC") -> Node:
-    """Return ``timestampdiff(unit, start, end)``: whole units from start to end in local time of ``zone``, int64."""
+    """Return ``timestampdiff(unit, start, end)``: the whole units between local times of ``zone``, as int64."""
     u = unit_named(unit)
     if u not in _UNITS and u not in UNIT_MONTHS:
         raise ConditionError(f"timestampdiff does not support the unit {unit!r}")
     refuse_mixed(start, end, zone)
-    # Like Spark, compare local times.
+    # As in Spark, compare local times.
     stamps = [instant(as_timestamp(x, "timestampdiff", zone, "times"), zone) for x in (start, end)]
     local = [cast(s, timestamp(s.type.unit), zone) for s in stamps]
     if u in UNIT_MONTHS:
@@ -64,7 +64,7 @@ def units_between(unit: str, start: Node, end: Node, zone: str = "UTC") -> Node:
 
 
 def _per_tick(node: Node) -> tuple[int, int]:
-    """Return the factor and the divisor from ticks to units."""
+    """Return the factor and the divisor that convert ticks to units."""
     ticks = Fraction(UNIT_NANOS[node.params[0]] * TICKS_PER_SECOND[node.args[0].type.unit], 10**9)
     return ticks.denominator, ticks.numerator
 
@@ -111,9 +111,9 @@ def _months_apart(node: Node, _: Consts) -> Kernel:
 
 
 def _month_rule(to_number: Callable[[Pair], Pair], slack: float, first: int, limits: Pair, borrowed: int = 0) -> Maker:
-    """Return the rule of a count of months between two times that is within ``slack`` of the months' own distance.
+    """Return the rule of a number of months that is within ``slack`` of the difference of the month numbers.
 
-    Counting starts at argument ``first``. The day of the other may count as one that is ``borrowed`` days nearer.
+    ``first`` is the index of the start among the arguments. The other time may count as ``borrowed`` days nearer.
     """
 
     def make_rule(p: Place) -> Rule:
@@ -153,10 +153,10 @@ def _apart_text(n: Node, arg: Arg) -> tuple[str, int]:
 
 
 def _later(n: Node, directions: list[Direction], args: list[Dom]) -> Direction:
-    """Return the direction: it rises with the end, and falls with the start if that is a date.
+    """Return the direction, which rises with the end, and falls with the start if that is a date.
 
-    A start with a time of day can raise it: Dec 31, 23:59, to Mar 1 is one month and 28 days; Jan 1 to Mar 1, two
-    months.
+    With a time of day, a later start can give a greater result. From December 31, 23:59, to March 1 is one month and 28
+    days, and from January 1 to March 1 is two months.
     """
     start, end = directions
     if start is Direction.CONSTANT:
@@ -165,7 +165,7 @@ def _later(n: Node, directions: list[Direction], args: list[Dom]) -> Direction:
 
 
 def _is_midnight(x: Node) -> bool:
-    """Return whether local times come from dates, through casts in a zone in which every midnight exists."""
+    """Return whether a time is always a local midnight: a date that was cast in a zone with a fixed offset."""
     while x.op == "cast" and x.type.kind == "timestamp" and clock_of(x.params[1]).fixed is not None:
         x = x.args[0]
     if is_literal(x) and x.type.kind == "timestamp":
@@ -194,7 +194,7 @@ def _months_between(node: Node, _: Consts) -> Kernel:
         months = (m1 - m2).astype(np.float64)
         r = months + ((d1 - d2) * DAY + s1 - s2) / np.float64(31 * DAY)
         if rounds:
-            r = np.floor(r * 1e8 + 0.5) / 1e8  # Math.round
+            r = np.floor(r * 1e8 + 0.5) / 1e8  # as Java's Math.round
         return np.where((d1 == d2) | (e1 & e2), months, r)
 
     return of_values(between)

@@ -1,4 +1,4 @@
-"""Operators: pattern matches and functions of strings; most are evaluated by pyarrow.compute."""
+"""Pattern matches and functions of strings. pyarrow.compute evaluates most of them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _NOT_A_TEXT = Absent("SymPy does not have strings")
 
 
 def _compute(name: str, examples: tuple[str, ...], written: str | Written, *calls: Call) -> Operator:
-    """Return a function that pyarrow.compute evaluates, its options after the arguments."""
+    """Return the record of a function that pyarrow.compute evaluates. Its options follow the arguments in SQL."""
 
     def text(n: Node, arg: Arg) -> tuple[str, int]:
         return written_call(str(written), [arg(i) for i in range(len(n.args))], n.params[1:])
@@ -52,13 +52,13 @@ def _with_text(name: str, make: Callable[[Node, str], Node]) -> Call:
 
 
 def _of_text(name: str, names: str) -> Operator:
-    """Return a function of one text alone."""
+    """Return the record of a function with one argument."""
     what = names.split()[0]
     return _compute(name, (f"{what}(l.s)",), what, one(names, partial(strings.of_text, name, what)))
 
 
 def _sought(name: str, what: str, text: str) -> Operator:
-    """Return whether a text contains another one somewhere."""
+    """Return the record of a function that searches for a text in another one."""
     call = _with_text(what, partial(strings.of_text, name, what, type=BOOL))
     return _compute(name, (f"{what}(l.s, '{text}')",), what, call)
 
@@ -77,7 +77,7 @@ def _trimmed(name: str, names: str, characters_first: bool) -> Call:
     def trim(a: list[Node], zone: str) -> Node:
         if len(a) == 1:
             return make(a[0], " ")
-        # Spark's two-argument ltrim and rtrim take the characters first.
+        # In Spark, the first argument of ltrim and rtrim with two arguments are the characters.
         characters, x = a if characters_first else reversed(a)
         return make(x, constant_text(characters, "what a trim removes"))
 

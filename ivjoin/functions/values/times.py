@@ -1,4 +1,4 @@
-"""Operators on dates and timestamps: sums with days and months, truncation, fields and counts."""
+"""Functions of dates and timestamps: sums with days and months, truncation, fields, and units since the epoch."""
 
 from __future__ import annotations
 
@@ -79,12 +79,12 @@ def _since_epoch(name: str, ticks: int) -> Operator:
 
 
 def _zone_of(x: Node, zone: str) -> str:
-    """Return the zone in which a count since the epoch reads a time: UTC for one without a zone, as in Spark 4.3."""
+    """Return the zone of a time for units since the epoch. As in Spark 4.3, a timestamp without a zone is in UTC."""
     return "UTC" if x.type.kind == "timestamp" and x.type.tz is None else zone
 
 
 def _unix_timestamp(x: Node, zone: str) -> Node:
-    """Return whole seconds, rounded toward zero as in Spark; unix_seconds rounds down."""
+    """Return whole seconds, rounded toward zero as in Spark. (unix_seconds rounds down.)"""
     zone = _zone_of(x, zone)
     if x.type.kind == "date" or x.type.unit == "s":
         return chrono.unix_seconds(x, zone)
@@ -110,7 +110,7 @@ def _year_month_interval(a: list[Node], zone: str) -> Node:
 
 
 def _total(parts: list[Node], unit: str) -> Node:
-    """Return the sum of the parts that are not zero."""
+    """Return the sum of the parts, without literal zeros."""
     return reduce(build.add, [p for p in parts if not is_literal(p) or p.params[0] != 0] or [chrono.interval(0, unit)])
 
 
