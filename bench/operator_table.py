@@ -1,4 +1,4 @@
-"""Write the table of operators from their records, and from what their interval rules do on the records' examples.
+"""Write the table of operators from their records. The interval rules are tried on the examples of the records.
 
     python -m bench.operators            # print docs/operators.md
     python -m bench.operators --write    # write docs/operators.md
@@ -40,22 +40,22 @@ Look here to see whether a function prunes. `python -m bench.operators --write` 
 | column | meaning |
 |---|---|
 | such as | expressions that contain the operator |
-| exact | the kinds of arguments on which ivjoin evaluates it; `*` means all kinds that the function accepts |
-| up | intervals of the arguments give an interval of the value; pruning by the value needs this |
-| down | an interval of the value narrows the intervals of the arguments; pruning by a column inside needs this |
-| order | where ivjoin can show it, the value follows a declared order of an argument |
-| linear | ivjoin rearranges sums and multiples through it, as in `l.a + 5 <= r.b` |
+| exact | the kinds of arguments that ivjoin can evaluate; `*` means all kinds that the function accepts |
+| up | ivjoin computes an interval of the value from intervals of the arguments, to prune by the value |
+| down | ivjoin narrows intervals of the arguments by an interval of the value, to prune by a column inside |
+| order | if an argument has a declared order, ivjoin can derive an order of the value |
+| linear | ivjoin can move sums and multiples to the other side, as in `l.a + 5 <= r.b` |
 | SymPy | the class of SymPy that is read as this operator |
-| text | it can be written as SQL that reads back as the same expression |
+| text | ivjoin can write it as SQL that reads back as the same expression |
 
-*some* means for some arguments, and `-` means that the part is missing. A second table below each family gives the
-reason.
+*some* means that this is true for some arguments, and `-` means that the part is missing. A second table below each
+family gives the reasons.
 """
 
 
 @cache
 def examples(operator: Operator) -> tuple[tuple[str, Node], ...]:
-    """Return the record's examples, each with the first node of the operator in it."""
+    """Return the examples of the record, each with the operator's node in it."""
     scope, out = Scope(SCHEMA, SCHEMA), []
     for text in operator.examples:
         found = [n for n in walk(scalar(text, scope)) if n.args and operator_of(n) is operator]
@@ -76,7 +76,7 @@ def _shown(found: list[bool]) -> str:
 
 
 def reasons(operator: Operator) -> Iterator[tuple[str, str]]:
-    """The parts that the operator lacks, each with the reason."""
+    """Yield the missing parts of an operator, each with the reason."""
     for meaning in dict.fromkeys(operator.meanings.values()):
         if isinstance(meaning.bounds, Absent):
             yield "up, down", meaning.bounds.why
@@ -125,7 +125,7 @@ def table() -> str:
         for operator in family.OPERATORS:
             for what, reason in dict.fromkeys(reasons(operator)):
                 why.setdefault((what, reason), []).append(f"`{operator.name}`")
-        out += ["| missing | of | because |", "|---|---|---|"]
+        out += ["| missing | operators | reason |", "|---|---|---|"]
         out += [f"| {what} | {', '.join(names)} | {reason} |" for (what, reason), names in why.items()]
         out.append("")
     return "\n".join(out)

@@ -46,7 +46,7 @@ def _to(names: str, t: Type) -> Call:
     return call(names, 1, 1, lambda a, z: build.cast(a[0], t, z))
 
 
-_NO_TEXT = "the interval rules do not follow a range of strings through a cast"
+_NO_TEXT = "the interval rules do not handle casts from or to strings"
 
 OPERATORS = (
     Operator(

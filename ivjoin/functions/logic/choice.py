@@ -28,7 +28,7 @@ def _nanvl(a: list[Node], zone: str) -> Node:
     return build.if_(build.is_nan(x), y, x)
 
 
-_GAP = "the interval rules do not follow Boolean arguments"
+_GAP = "the interval rules do not handle Boolean arguments"
 
 OPERATORS = (
     Operator(

@@ -18,8 +18,8 @@ from ivjoin.functions.rules.rule import binary, unary
 
 __all__ = ["OPERATORS", "SPELLINGS"]
 
-_QUOTIENT = Absent("the value is not a multiple of an argument, since quotients are rounded")
-_REMAINDER = Absent("the value falls back at each multiple of the divisor")
+_QUOTIENT = Absent("the quotient is rounded, so it is not a multiple of an argument")
+_REMAINDER = Absent("the value returns to zero at each multiple of the divisor")
 
 
 def _neg(n: Node, arg: Arg) -> tuple[str, int]:
@@ -82,7 +82,7 @@ OPERATORS = (
         ("l.a div r.b", "l.p div r.q", "l.a div 7"),
         by_width("div", MUL), direction.div, linear.INTDIV,
         lambda a, z: arith.intdiv(a[0], a[1]), "IntDiv", (call("div", 2, 2, lambda a, z: arith.intdiv(*a)),),
-        Absent("SymPy divides real numbers, and the floor of a quotient rounds differently"), warns=True,
+        Absent("SymPy divides only real numbers, and floor rounds differently"), warns=True,
     ),
     Operator(
         "mod",
@@ -94,7 +94,7 @@ OPERATORS = (
         ("l.a % r.b", "l.x % r.y", "l.p % r.q"),
         narrowed(by_width("%", MUL)), _REMAINDER, NOT_LINEAR,
         lambda a, z: arith.mod(a[0], a[1]), "Mod", (call("mod", 2, 2, lambda a, z: arith.mod(*a)),),
-        Absent("SymPy's Mod takes the sign of the divisor, as pmod does"), warns=True, passes_nan=always,
+        Absent("Mod of SymPy has the sign of the divisor, so it is read as pmod"), warns=True, passes_nan=always,
     ),
     Operator(
         "pmod",

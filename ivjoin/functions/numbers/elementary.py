@@ -53,7 +53,7 @@ from ivjoin.functions.rules.rules_power import pow_
 
 __all__ = ["OPERATORS", "SPELLINGS"]
 
-_UNKNOWN = Absent("SymPy expresses it by other functions, which ivjoin reads")
+_UNKNOWN = Absent("SymPy writes it with other functions, which ivjoin can read")
 
 
 def _function(

@@ -19,7 +19,7 @@ from ivjoin.functions.rules.rule import unary
 __all__ = ["OPERATORS", "SPELLINGS"]
 
 _ROUNDED = Absent("the value is rounded, so it is not a multiple of the argument")
-_INNER = Absent("only the compiler of bands over floats creates it")
+_INNER = Absent("it occurs only in the bands that ivjoin creates over floats")
 
 
 def _rounding(name: str) -> Written:

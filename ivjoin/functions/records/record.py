@@ -48,7 +48,7 @@ NO_ORDER = Absent("the value does not follow the order of an argument")
 BOTH_WAYS = Absent("the value rises in one range and falls in another")
 LIBRARY = Absent("the last digit of a library function may fall while the argument rises")
 NOT_IN_SYMPY = Absent("SymPy does not have this function")
-TEXT_BOUNDS = Absent("the interval rules do not follow a range of strings through it")
+TEXT_BOUNDS = Absent("the interval rules do not handle ranges of strings")
 
 
 def always(n: Node) -> bool:

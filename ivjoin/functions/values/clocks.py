@@ -31,7 +31,7 @@ __all__ = ["OPERATORS", "SPELLINGS"]
 _MONDAY = 946_857_600  # 2000-01-03 in seconds, the default origin of buckets in DuckDB
 _UNITS = {"s": "SECOND", "ms": "MILLISECOND", "us": "MICROSECOND", "ns": "NANOSECOND"}
 _NO_TIME = Absent("SymPy does not have dates and times")
-_CUT = Absent("the value is cut off, so it is not a multiple of the argument")
+_CUT = Absent("the value is truncated, so it is not a multiple of the argument")
 
 
 # -- time_bucket ---------------------------------------------------------------------------------------------------
@@ -264,11 +264,11 @@ OPERATORS = (
         "time_of_day",
         {"time": Meaning(_day_exact, _day_bounds)},
         ("CAST(l.t AS TIME)",), lambda n, arg: (f"CAST({arg(0)} AS TIME)", ATOM), BOTH_WAYS,
-        Absent("a time of day starts again on each day"), sympy=_NO_TIME,
+        Absent("a time of day starts at zero again on each day"), sympy=_NO_TIME,
     ),
     Operator(
         "interval_length",
-        {"opaque": Meaning(_length_exact, Absent("intervals do not describe the parts of a column of intervals"))},
+        {"opaque": Meaning(_length_exact, Absent("the interval rules do not handle calendar intervals"))},
         ("l.t + l.md", "l.t - r.t <= l.md", "l.i = r.md"), called("interval_length"), NO_ORDER, NOT_LINEAR,
         calls=(one("interval_length", as_length),), sympy=_NO_TIME,
     ),

@@ -31,7 +31,7 @@ from ivjoin.functions.rules.state import State
 __all__ = ["OPERATORS", "SPELLINGS"]
 
 _NO_NESTED = Absent("SymPy does not have nested values")
-_UNSEEN = Absent("intervals do not describe the inside of a nested value")
+_UNSEEN = Absent("the interval rules do not look inside nested values")
 
 
 def _field(node: Node, _: Consts) -> Kernel:

@@ -269,7 +269,7 @@ OPERATORS = (
     Operator(
         "months_between", {"time": Meaning(_months_between, _month_rule(lambda x: x, 1.01, 1, (-inf, inf)))},
         ("months_between(l.t, r.v)", "months_between(l.d, r.e, FALSE)"), _between_text,
-        Absent("two ends of months count as whole months, whatever the time of day"), NOT_LINEAR,
+        Absent("the last days of two months are whole months apart at any time of day"), NOT_LINEAR,
         calls=(call("months_between", 2, 3, _between),), sympy=_NO_TIME,
     ),
     Operator(

@@ -25,7 +25,7 @@ from ivjoin.functions.rules.rules_integer import arithmetic
 __all__ = ["OPERATORS", "SPELLINGS", "extracted"]
 
 _MONTHS = Absent("months differ in length")
-_CUT = Absent("the value is cut off, so it is not a multiple of the argument")
+_CUT = Absent("the value is truncated, so it is not a multiple of the argument")
 _NO_TIME = Absent("SymPy does not have dates and times")
 
 
@@ -160,10 +160,10 @@ OPERATORS = (
     Operator(
         "extract",
         {"time": Meaning(ops_time.extract, rules_time.extract,
-                         "the interval rules do not follow which year a week belongs to",
+                         "the interval rules cannot find the year that a week belongs to",
                          "a calendar field has the same value again in each year, day or hour")},
         ("year(l.d)", "month(l.t)", "hour(l.t)", "dayofweek(l.d)", "weekofyear(l.d)", "EXTRACT(YEAROFWEEK FROM l.d)"),
-        _extract, direction.extract, Absent("a calendar field is not a count of units"),
+        _extract, direction.extract, Absent("a calendar field is not a multiple of the argument"),
         calls=(*map(_field, ("year", "quarter", "month", "day", "dayofmonth", "hour", "minute", "second", "weekofyear",
                              "dayofweek", "weekday", "dayofyear")),
                call("date_part datepart", 2, 2, _with_unit(extracted, "the field of date_part"))), sympy=_NO_TIME,
