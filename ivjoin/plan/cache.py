@@ -1,8 +1,8 @@
 """Cache the plans of recent joins by their arguments.
 
 Planning takes as long as joining about ten thousand rows. Two arguments share an entry only if their types and their
-text are equal: ``1``, ``1.0`` and ``True`` are equal in Python, but give different plans. SymPy expressions, subclasses
-and times with a custom time zone class have no exact key, so such joins are planned each time.
+text are equal. For example, ``1``, ``1.0`` and ``True`` are equal in Python, but give different plans. SymPy
+expressions, subclasses and times with a custom time zone class have no exact key, so such joins are planned each time.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Find an ordered axis along which a join can be cut into slices that are joined separately.
 
-A slice is a range of the axis. It contains the rows of one side whose values lie in the range, and each row of the
-other side that can match one of these rows. The band terms give the closed range of the axis that a row can match.
+A slice is a range of the axis. It contains the rows of one side whose values are in the range, and the rows of the
+other side that can match them. The band terms give the closed range of the axis that a row can match.
 """
 
 from __future__ import annotations

@@ -65,8 +65,8 @@ def sum_of(node: Node) -> tuple[Node, float] | None:
 def probes(plan: JoinPlan, p: int) -> tuple[BandTable, list[Line]]:
     """Return the bands for probe rows of side p over the stored axes of the other side, and the lines that they need.
 
-    The values of the lines follow the values of the axes of side p. The value of a line is the ordinal of the least
-    double x such that ``x + number`` has at least the ordinal of the axis plus the integer.
+    The values of the lines follow the values of the axes of side p. A line's target is the ordinal of the axis plus the
+    integer. Its value is the ordinal of the least double x for which ``x + number`` reaches the target.
     """
     table, side = plan.tables[p], plan.sides[1 - p]
     if not side.sums:

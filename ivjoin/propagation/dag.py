@@ -293,7 +293,7 @@ class Propagator:
         return outcome, out
 
     def upward(self, known: Mapping[Node, Dom]) -> list[Any]:
-        """Return the domains of all nodes by forward rules alone. The conjuncts are not assumed to be TRUE."""
+        """Return the domains of all nodes, using only forward rules. The conjuncts are not assumed to be TRUE."""
         D, up, parents, rules = self._template.copy(), bytearray(len(self.nodes)), self.structure.parents, self._forward
         for node, dom in known.items():
             j = self.index.get(node)
@@ -316,7 +316,7 @@ class Propagator:
         return D
 
     def forward(self, known: Mapping[Node, Dom], want: Node) -> Dom:
-        """Return the domain of a node by forward rules alone."""
+        """Return the domain of a node, using only forward rules."""
         return Dom(want.type, self.upward(known)[self.index[want]])
 
 

@@ -1,8 +1,12 @@
 """The data that kernels exchange: cells, masks and constants.
 
-A cell is ``(values, valid, error)``. It contains the values of a node for n rows, a mask of the rows that are not NULL
-(None: all rows), and a mask of the rows with an error (None: no row). A constant has one row. Rows that are NULL or
-have an error contain arbitrary but harmless values.
+A cell is ``(values, valid, error)``:
+
+- the values of a node for n rows, or for one row if it is a constant
+- a mask of the rows that are not NULL (None: all rows)
+- a mask of the rows with an error (None: no row)
+
+Rows that are NULL or have an error contain arbitrary but harmless values.
 
 A kernel computes the cell of a node from the cells of its arguments. A *rule* creates the kernel once for each plan,
 from the node and its constant arguments.

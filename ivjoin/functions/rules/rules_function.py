@@ -1,7 +1,7 @@
 """Rules of elementary functions of doubles: roots, exponentials, logarithms, trigonometric functions and hypot.
 
 Math libraries differ by a few ulps, so every bound is moved outward by sixteen doubles, except for the square root.
-The inverse is found by bisection with the widened function. This is sound although a library function may fall: a
+The inverse is found by bisection with the widened function. This is sound even if a library function falls in places. A
 number is excluded only if the exact function exceeds the target by more than the error of the library.
 """
 
