@@ -47,7 +47,7 @@ size and the rows on each side. For the family `seed` (keys and batch sizes), se
 
 | command | what it runs |
 |---|---|
-| `make bench` | the profile *quick*, up to 10^6 rows a side, and this page |
+| `make bench` | the profile *quick*, up to 10^6 rows per side, and this page |
 | `make bench-full` | also 10^7 rows, all sizes of the first family, longer time limits |
 | `make bench-smoke` | every case and engine once with a few thousand rows, to check that they run and are correct |
 | `python -m bench seed "window/*" --peers ivjoin` | selected families or patterns of cases, and selected engines |
@@ -103,9 +103,9 @@ TITLES = {
 
 
 EXPECTED = {
-    "window": "Expected: 0. The number of keys grows with the window, so that each row matches two others.",
-    "live-keys": "Expected: the exponent of the rows in and out. With few keys, a row matches many others.",
-    "length": "Expected: 1, in proportion to the rows.",
+    "window": "The expected exponent is 0: the number of keys grows with the window, so each row matches two others.",
+    "live-keys": "The CPU time should follow the rows in and out. With few keys, a row matches many others.",
+    "length": "The expected exponent is 1: the time is proportional to the rows.",
 }
 
 
@@ -114,11 +114,12 @@ def _fits(cells: Cells, family: str, curves: dict[str, list[tuple[float, float]]
     fits = [f"{p} {charts.exponent(points):z.2f}" for p, points in curves.items()]
     rows = charts.work(cells, family)
     if not rows:
-        return f"Exponent fitted to the CPU time: {', '.join(fits)}. {EXPECTED[family]}"
+        return f"Fitted exponents of the CPU time: {', '.join(fits)}. {EXPECTED[family]}"
     each = [t / w * 1e9 for (_, t), (_, w) in zip(curves["ivjoin"], rows, strict=True)]
     return (
-        f"Exponent fitted to the CPU time: {', '.join(fits)}; to the rows in and out {charts.exponent(rows):z.2f}. "
-        f"{EXPECTED[family]} ivjoin takes {min(each):.0f} to {max(each):.0f} ns for each row of input or output."
+        f"Fitted exponents of the CPU time: {', '.join(fits)}. The rows in and out have the exponent "
+        f"{charts.exponent(rows):z.2f}. {EXPECTED[family]} ivjoin takes {min(each):.0f} to {max(each):.0f} ns for each "
+        "row of input or output."
     )
 
 
@@ -134,7 +135,7 @@ def render(records: list[dict[str, Any]], machines: list[dict[str, Any]], folder
             picture = f"![{title}]({chart})\n\n" if chart else ""
             parts.append(f"## {title}\n\n{picture}{body}")
 
-    said = "The cases in which the fastest other engine takes less time than ivjoin, each at its best batch size."
+    said = "In these cases, the fastest other engine takes less time than ivjoin. Each engine uses its best batch size."
     body = ahead_table(cells)
     section("Where other engines are faster", f"{said}\n\n{body}" if body else "")
     drawn: dict[str, Callable[..., str | None]] = dict.fromkeys(("window", "live-keys", "length"), charts.scaling)
@@ -145,11 +146,11 @@ def render(records: list[dict[str, Any]], machines: list[dict[str, Any]], folder
         section(title, family_table(cells, family) + said, chart)
     section("State and memory", state_table(cells), charts.state(cells, folder))
     body = memory_table(records)
-    said = "The window is full, and batches have 1,024 rows: `python -m bench.memory`."
+    said = "`python -m bench.memory` measures a full window and batches of 1,024 rows."
     section("Bytes of state for each byte of payload", f"{body}\n\n{said}" if body else "")
     long = [r for r in records if r["kind"] == "soak"]
     if long:
-        said = f"{long[-1]['rows']:,} rows in {long[-1]['seconds']:.0f} s: `python -m bench.soak`."
+        said = f"`python -m bench.soak` joined {long[-1]['rows']:,} rows in {long[-1]['seconds']:.0f} s."
         section("A long run", said, charts.soak(long, folder))
     section("Compared with copying the rows", bound_table(cells))
     section("One push", pushes_table(records))

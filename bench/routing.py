@@ -118,8 +118,8 @@ def main(argv: list[str] | None = None) -> int:
 def _lines(records: list[dict[str, Any]]) -> list[str]:
     rows = f"{records[0]['rows']:,}"
     out = []
-    for join, title in (("keys", "Equal keys alone"), ("keys and band", "Equal keys and a band")):
-        out += [f"{title}, {rows} rows a side. Skew degree, copies a row, and load over the lower bound:", ""]
+    for join, title in (("keys", "Equal keys only"), ("keys and band", "Equal keys and a band")):
+        out += [f"{title}, {rows} rows per side. Skew degree, copies per row, and load over the lower bound:", ""]
         workers = list(dict.fromkeys(r["workers"] for r in records))
         out.append("| Zipf | scheme | " + " | ".join(f"{w} workers" for w in workers) + " |")
         out.append("|---|---|" + "---|" * len(workers))
@@ -135,10 +135,10 @@ def _lines(records: list[dict[str, Any]]) -> list[str]:
                 out.append(f"| {exponent:g} | {scheme} | " + " | ".join(cells) + " |")
         out.append("")
     out += [
-        f"Bands without a key, with one key, and with 80 % of the rows in one key, {rows} rows a side. *Hash* is the "
-        "load over the lower bound with hashed keys; the other columns describe the plan:", "",
+        f"Bands without a key, with one key, and with 80 % of the rows in one key, {rows} rows per side. *Hash* is the "
+        "load over the lower bound with hashed keys. The other columns describe the plan:", "",
     ]  # fmt: skip
-    out += ["| join | band | type | workers | hash | skew degree | copies a row | load over the bound |"]
+    out += ["| join | band | type | workers | hash | skew degree | copies per row | load over the bound |"]
     out += ["|---|---|---|---|---|---|---|---|"]
     for h, r in zip(*([r for r in records if "band" in r and r["scheme"] == s] for s in ("hash", "auto")), strict=True):
         out.append(
@@ -149,9 +149,9 @@ def _lines(records: list[dict[str, Any]]) -> list[str]:
     over = np.array([r["over"] for r in planned])
     copied = [r["replication"] / r["least"] for r in planned if "least" in r]
     out += ["", (
-        f"Over all {len(over)} plans, the load over the lower bound is {np.exp(np.log(over).mean()):.3f} as a "
-        f"geometric mean and {over.max():.2f} at most. For keys alone, the copies are at most {max(copied):.2f} times "
-        "the least copies of any plan with the same load."
+        f"Over all {len(over)} plans, the load over the lower bound has a geometric mean of "
+        f"{np.exp(np.log(over).mean()):.3f} and a maximum of {over.max():.2f}. For keys only, the number of copies is "
+        f"at most {max(copied):.2f} times the least number for any plan with the same load."
     )]  # fmt: skip
     return out
 

@@ -55,11 +55,11 @@ How it is measured:
 """
 
 SAID = {
-    "uniform": "10^4 keys, a band of 15 s, three output rows for four input rows.",
-    "zipf": "Keys by Zipf(1.2), nine output rows for each input row. Hot keys have many rows in the window.",
-    "window": "300,000 rows a side in the window and 10^6 keys, so that each row has few matches.",
-    "narrow": "300,000 rows a side in the window and 300 keys. Matches must also agree in a second column.",
-    "numeric": "A band of numbers without event time, 50 micro-batches. Spark's own join stores every row.",
+    "uniform": "10^4 keys and a band of 15 s. The join emits three rows for four input rows.",
+    "zipf": "Keys by Zipf(1.2). Hot keys have many rows in the window. The join emits nine rows for each input row.",
+    "window": "300,000 rows per side in the window and 10^6 keys, so that each row has few matches.",
+    "narrow": "300,000 rows per side in the window and 300 keys. Matches must also agree in a second column.",
+    "numeric": "A band of numbers without event time, in 50 micro-batches. Spark's own join stores every row.",
 }
 _COLORS = {
     "ivjoin-sink": "#7f0000", "ivjoin": "#c1272d", "ivjoin-segments": "#e69138", "native": "#0b5394",
@@ -138,8 +138,8 @@ def streams_tables(records: list[Record]) -> str:
             r["case"], r["engine"], *(f"{x:.1f}" if x else "" for x in spent),
             *(f"{cpu.get(name, 0):.0f}" for name in ("java", "python")),
         ])  # fmt: skip
-    head: tuple[str, ...] = ("case", "engine", "seconds", "CPU s", "peak MB", "rows out", "state rows at most",
-            "speedup of the faster ivjoin of the run", "run")
+    head: tuple[str, ...] = ("case", "engine", "seconds", "CPU s", "peak MB", "rows out", "peak state rows",
+            "speedup of the faster ivjoin engine in the run", "run")
     first = table(head, lines)
     head = ("case", "engine", *_STAGES, "CPU of the JVM", "CPU of Python")
     note = (
@@ -169,9 +169,9 @@ def steady_table(records: list[Record]) -> str:
             f"{steady:,.0f}" if steady else "", f"{r['peak_mb']:,}", times, r.get("run") or "",
         ])  # fmt: skip
     head = (
-        "case", "rows a side and micro-batch", "partitions", "engine", "planning s", "first micro-batch s",
+        "case", "rows per side and micro-batch", "partitions", "engine", "planning s", "first micro-batch s",
         "others, median ms",
-        "peak MB", "speedup over the better native of the run", "run",
+        "peak MB", "speedup over the faster native engine in the run", "run",
     )  # fmt: skip
     return table(head, lines)
 
@@ -185,7 +185,7 @@ def static_table(records: list[Record]) -> str:
             r["case"].removeprefix("static "), f"{r['rows']:,}", r["engine"],
             f"{cold[0]:.1f}" if cold else "did not end", f"{min(warm):.1f}" if warm else "", f"{r['peak_mb']:,}",
         ])  # fmt: skip
-    return table(("case", "rows a side", "engine", "cold s", "warm s", "peak MB"), lines)
+    return table(("case", "rows per side", "engine", "cold s", "warm s", "peak MB"), lines)
 
 
 def many_table(records: list[Record]) -> str:
@@ -213,7 +213,7 @@ def spread_table(records: list[Record]) -> str:
             r["case"], f"{r['rows']:,}", r["way"], f"{first[0]:.1f}" if first else "did not end",
             f"{later:.2f}" if later else "", " ".join(f"{n:,}" for n in r.get("buckets", [])), f"{r['peak_mb']:,}",
         ])  # fmt: skip
-    head = ("case", "rows a side", "routing", "first s", "others s", "rows of each bucket", "peak MB")
+    head = ("case", "rows per side", "routing", "first s", "others s", "rows per bucket", "peak MB")
     return table(head, lines)
 
 
@@ -226,7 +226,7 @@ def sink_table(records: list[Record]) -> str:
         ]
         for r in records
     ]  # fmt: skip
-    return table(("what runs", "seconds", "CPU s of the JVM", "of Python", "rows out"), lines)
+    return table(("query", "seconds", "CPU s of the JVM", "CPU s of Python", "rows out"), lines)
 
 
 def chart(records: list[Record], folder: Path) -> str:
@@ -260,7 +260,7 @@ def render(results: Path, folder: Path) -> str:
     if streams:
         cases = "\n".join(f"- *{c}*: {said}" for c, said in SAID.items() if any(r["case"] == c for r in streams))
         picture = f"![Seconds of each engine in each case]({chart(streams, folder)})"
-        said = "`python bench/spark_streams.py --case ...`, 10^6 rows a side in 20 micro-batches."
+        said = "`python bench/spark_streams.py --case ...` runs these cases (10^6 rows per side, 20 micro-batches)."
         parts += ["## Streams", said, cases, picture, streams_tables(streams)]
     timed = sorted((r for r in measured if r.get("batch_ms")), key=lambda r: (list(SAID).index(r["case"]), _size(r)))
     if timed:
@@ -273,25 +273,25 @@ def render(results: Path, folder: Path) -> str:
         parts += ["## First micro-batch and steady state", said, steady_table(timed)]
     if sink:
         said = (
-            "With 10^4 keys and a window of 300,000 rows a side, the join emits 51 rows for each row of a side. The "
+            "With 10^4 keys and a window of 300,000 rows per side, the join emits 51 rows for each row of a side. The "
             "first two lines write the same rows to the same Parquet sink without a join. No join that writes there "
             "can be faster (`python bench/spark_sink.py --join`)."
         )
         parts += ["## The cost of the sink", said, sink_table(sink)]
     if static:
-        said = "The same call on static frames, and Spark's batch join: `python bench/spark_static.py --case ...`."
+        said = "`python bench/spark_static.py --case ...` runs the same call on static frames, and Spark's batch join."
         parts += ["## Static frames", said, static_table(static)]
     if many:
         said = (
-            "Three static frames with `ivjoin.spark.multi_join`, and with two of Spark's batch joins, one after the "
-            "other and without a broadcast: `python bench/spark_multiway.py --case ...`."
+            "`python bench/spark_multiway.py --case ...` joins three static frames with `ivjoin.spark.multi_join`. It "
+            "compares them with two of Spark's batch joins in sequence, without a broadcast."
         )
         parts += ["## Many inputs", said, many_table(many)]
     if spread:
         said = (
-            "`hashed` is `routing=\"hash\"`: one task joins the rows without a key, or of one key. `spread` is the "
-            "default for static frames, and `hot_keys=` for streams. `-sink` is `ivjoin.spark.write_stream`. For "
-            "streams, rows are of each micro-batch. The command is `python bench/spark_spread.py`."
+            "`hashed` is `routing=\"hash\"`: one task joins all rows if there is no key, or only one key. `spread` is "
+            "the default for static frames, and `hot_keys=` for streams. `-sink` is `ivjoin.spark.write_stream`. For "
+            "streams, the rows are given per micro-batch. The command is `python bench/spark_spread.py`."
         )
         parts += ["## No key, one key, a hot key", said, spread_table(spread)]
     if machines:

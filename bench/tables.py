@@ -151,7 +151,7 @@ def state_table(cells: Cells) -> str:
             f"{size(least[0])} ({least[1]})" if least else "",
         ])  # fmt: skip
     head = (
-        "case", "batch", "peak state rows", "peak state", "bytes a row", "process peak", "added",
+        "case", "batch", "peak state rows", "peak state", "bytes per row", "process peak", "added",
         "least added by others",
     )  # fmt: skip
     return table(head, lines) if lines else ""
@@ -166,7 +166,7 @@ def memory_table(records: list[Record]) -> str:
         ]
         for r in records if r["kind"] == "memory"
     ]  # fmt: skip
-    head = ("rows", "window, rows a side", "state rows", "payload, bytes a row", "state, bytes a row", "ratio")
+    head = ("rows", "window, rows per side", "state rows", "payload, bytes per row", "state, bytes per row", "ratio")
     return table(head, lines) if lines else ""
 
 
@@ -189,7 +189,7 @@ def pushes_table(records: list[Record]) -> str:
         [r["case"], str(r["batch"]), f"{r['pushes']:,}", *(f"{r[k]:.1f}" for k in ("cpu_us", "median_us", "p99_us"))]
         for r in records if r["kind"] == "push"
     ]  # fmt: skip
-    head = ("case", "rows a push", "pushes", "CPU microseconds a push", "median", "99th percentile")
+    head = ("case", "rows per push", "pushes", "CPU microseconds per push", "median", "99th percentile")
     return table(head, lines) if lines else ""
 
 
