@@ -142,8 +142,8 @@ def local(rows: int, runs: int, only: str = "", duckdb_too: bool = True) -> list
 def _lines(records: list[dict[str, Any]]) -> list[str]:
     own = [r for r in records if r["kind"] == "multiway"]
     ways = list(dict.fromkeys(r["way"] for r in own))
-    out = [f"Three inputs of {own[0]['rows']:,} rows: processor seconds, and in parentheses the greatest number of "
-           "stored rows:", ""]
+    out = [f"Three inputs of {own[0]['rows']:,} rows. The table shows processor seconds, and in parentheses the "
+           "greatest number of stored rows:", ""]
     names = [w if w in ("pairs", "tables", "DuckDB") else f"views {w}" for w in ways]
     out += ["| join | rows out | " + " | ".join(names) + " |"]
     out += ["|---|---|" + "---|" * len(ways)]

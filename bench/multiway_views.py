@@ -152,7 +152,9 @@ def run(rows: int, runs: int, only: str = "") -> list[dict[str, Any]]:
 def page(path: Path, records: list[dict[str, Any]]) -> None:
     """Put the table between the marks of a page."""
     lines = [
-        f"Inputs of {records[0]['rows']:,} rows (slow, skewed, keyless and four inputs fewer), processor seconds:", "",
+        f"Inputs of {records[0]['rows']:,} rows (fewer for slow, skewed, keyless and four inputs), "
+        "in processor seconds:",
+        "",
         "| workload | rows out | auto | none (cascade) | best by hand | its views | auto / best |", "|---" * 7 + "|",
         *(
             f"| {r['case']} | {r['rows_out']:,} | {r['auto']:.3f} | {r['none']:.3f} | {r['seconds']:.3f} | "

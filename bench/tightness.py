@@ -167,7 +167,7 @@ def _table(measured: list[Row]) -> list[str]:
 
 
 def _reasons() -> list[str]:
-    return ["The interval is not always the hull for:", ""] + [
+    return ["For these operators, the interval is not always the hull:", ""] + [
         f"- {domain} `{op}`, {direction}: {why}." for (domain, op, direction), why in REASONS.items()
     ]
 

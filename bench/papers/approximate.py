@@ -125,8 +125,9 @@ def lines(records: Sequence[Record], folder: Path) -> list[str]:
         own = [r for r in records if r["kind"] == what]
         out += [f"Share of all pairs by {what} ({said}):", "", _rows(what, own), ""]
     own = [r for r in records if r["kind"] == "static"]
-    out += ["The static case, share of all pairs by the share of rows that are stored (50 keys, Zipf 1 and uniform). "
-            "The optimum is the dynamic program:", "", _rows("rows stored", own, ("optimum", "prob", "random")), ""]
+    out += ["The static case: the share of all pairs by the share of rows that are stored (50 keys, Zipf 1 and "
+            "uniform). The optimum is computed by the dynamic program:", "",
+            _rows("rows stored", own, ("optimum", "prob", "random")), ""]
     for case in dict.fromkeys(r["case"] for r in records if r["kind"] == "real"):
         own = [r for r in records if r.get("case") == case]
         out += [f"Real data, {case}, {own[0]['steps']:,} steps:", "", _rows("memory, rows", own), ""]

@@ -43,12 +43,12 @@ def lines(records: Sequence[Record], folder: Path) -> list[str]:
     out = [
         f"Windows of {cells[0]['window']:g} s over {cells[0]['values']:,} values. Average production delay in seconds, "
         "and the processor's busy share of each worker:", "",
-        table(["rows a second and stream", *names],
+        table(["rows per second and stream", *names],
               [[f"{r:,.0f}", *(f"{at[n, r]['delay']:.3f}, {at[n, r]['busy']:.2%}" for n in first)] for r in rates]),
         "", f"![Delay and busy share over the rate, by workers]({_rate_chart(records, folder)})", "",
-        f"At {many[0]['rate']:,.0f} rows a second and stream, in windows of {many[0]['window']:g} s over "
+        f"At {many[0]['rate']:,.0f} rows per second and stream, in windows of {many[0]['window']:g} s over "
         f"{many[0]['values']:,} values. *Master* is the share of one core that routes the rows:", "",
-        table(["workers", "idle share", "bytes shuffled a second", "master", "rows in state", "pairs a second"],
+        table(["workers", "idle share", "bytes shuffled per second", "master", "rows in state", "pairs per second"],
               [[f"{r['workers']} ({r['how']})", f"{r['idle']:.2%}", f"{r['bytes']:,}", f"{r['master']:.2%}",
                 f"{r['state']:,}", f"{r['pairs'] / r['seconds']:,.0f}"] for r in many]),
         "",
@@ -57,10 +57,10 @@ def lines(records: Sequence[Record], folder: Path) -> list[str]:
     half = {(r["how"], r["workers"]): r for r in records if r["kind"] == "saturation" and r.get("part") == 0.5}
     if top:
         out += [
-            f"The highest rate that holds, in windows of {top[0]['window']:g} s over {top[0]['values']:,} values, and "
-            "the production delay at half of it:", "",
-            table(["workers", "rows a second and stream", "rows a second and core", "pairs a second", "busiest worker",
-                   "10-minute windows, extrapolated", "delay at half: median", "99 %"],
+            f"The highest sustained rate, in windows of {top[0]['window']:g} s over {top[0]['values']:,} values, and "
+            "the production delay at half of this rate:", "",
+            table(["workers", "rows per second and stream", "rows per second and core", "pairs per second",
+                   "busiest worker", "10-minute windows, extrapolated", "delay at half: median", "99 %"],
                   [[f"{r['workers']} ({r['how']})", f"{r['rate']:,.0f}", f"{2 * r['rate'] / r['workers']:,.0f}",
                     f"{r['pairs'] / r['seconds']:,.0f}", f"{r['busiest']:.2f}",
                     f"{highest([c for c in cells if c['workers'] == r['workers']]):,.0f}",
@@ -71,7 +71,7 @@ def lines(records: Sequence[Record], folder: Path) -> list[str]:
         ]  # fmt: skip
     epochs = [r for r in records if r["kind"] == "epoch"]
     out += [
-        f"By the length of an epoch, one worker, {epochs[0]['rate']:,.0f} rows a second and stream:", "",
+        f"One worker with epochs of different lengths, at {epochs[0]['rate']:,.0f} rows per second and stream:", "",
         table(["epoch, s", "average delay, s", "median", "99 %", "busy share"],
               [[f"{r['epoch']:g}", *(f"{r[n]:.3f}" for n in ("delay", "median", "p99")), f"{r['busy']:.2%}"]
                for r in epochs]),
@@ -80,7 +80,7 @@ def lines(records: Sequence[Record], folder: Path) -> list[str]:
     skew = [r for r in records if r["kind"] == "skew"]
     out += [
         f"One value gets a tenth of the rows after {skew[0]['change']:g} s: {skew[0]['workers']} simulated workers, "
-        f"{skew[0]['rate']:,.0f} rows a second and stream, windows of {skew[0]['window']:g} s. Busy share of "
+        f"{skew[0]['rate']:,.0f} rows per second and stream, windows of {skew[0]['window']:g} s. Busy share of "
         "the busiest worker and of the average one:", "",
         table(["plan", "before the change", "last 10 s", "from an epoch's end to its last pair, last 10 s",
                "rows received", "pairs"],
@@ -96,7 +96,7 @@ def _on_spark(records: Sequence[Record]) -> list[str]:
     return [
         f"On Spark, windows of {records[0]['window']:g} s over {records[0]['values']:,} values. An epoch is one "
         "micro-batch, timed on the clock:", "",
-        table(["executor cores", "rows a second and stream", "epoch, s", "micro-batches, s", "busy share",
+        table(["executor cores", "rows per second and stream", "epoch, s", "micro-batches, s", "busy share",
                "average delay, s", "99 %"],
               [[str(r["workers"]), f"{r['rate']:,.0f}", f"{r['epoch']:g}",
                 ", ".join(f"{s:.1f}" for s in r["batch_seconds"]), f"{r['busy']:.2f}", f"{r['delay']:.2f}",

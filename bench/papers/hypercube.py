@@ -67,7 +67,7 @@ def loads(rows: int) -> list[Record]:
 
 
 def adapted(workers: int) -> list[Record]:
-    """The rule over a stream: b1 grows from 100 to 3,200 rows a side, and b2 shrinks from 3,200 to 100."""
+    """The rule over a stream: b1 grows from 100 to 3,200 rows per side, and b2 shrinks from 3,200 to 100."""
     grids, out = None, []
     for step in range(_STEPS + 1):
         sizes = [100 * 2 ** (5 * x / _STEPS) for x in (step, _STEPS - step)]
@@ -96,16 +96,17 @@ def lines(records: Sequence[Record], folder: Path) -> list[str]:
     columns = [(w, s) for w in _WORKERS for s in _COLORS]
     return [
         table(["heavy keys, 8 workers", "grids of the paper", "`heavy_grids`"], examples()), "",
-        f"Load of the fullest worker over the lower bound, and copies a row, {cells[0]['rows']:,} rows a side. *One "
-        "grid* deals all rows to the rows and columns of one grid. *Auto* is the choice of `plan_join`:", "",
+        f"The load of the fullest worker divided by the lower bound, and the copies per row ({cells[0]['rows']:,} rows "
+        "per side). *One grid* assigns all rows to the rows and columns of one grid. *Auto* is the choice of "
+        "`plan_join`:", "",
         table(["keys", *(f"{s}, {w} workers" for w, s in columns)],
               [[f"Zipf {keys}" if keys[0].isdigit() else keys,
                 *(f"{at[keys, w, s]['over']:.2f}, {at[keys, w, s]['replication']:.2f}" for w, s in columns)]
                for keys in dict.fromkeys(r["keys"] for r in cells)]),
         "", f"![Load by skew, and grids over a stream]({_chart(cells, steps, folder)})", "",
-        f"The adaptive rule with {steps[0]['workers']} workers. *Load* is the rows of the fullest grid cell over "
-        "the rows of a cell in grids of the desired sizes.", "",
-        table(["step", "rows of b1, a side", "grid of b1", "rows of b2, a side", "grid of b2", "cells", "load"],
+        f"The adaptive rule with {steps[0]['workers']} workers. *Load* is the number of rows in the fullest grid cell, "
+        "divided by the number of rows in a cell if the grids had the desired sizes.", "",
+        table(["step", "rows of b1 per side", "grid of b1", "rows of b2 per side", "grid of b2", "cells", "load"],
               [[str(r["step"]), *(x for k in ("b1", "b2") for x in (f"{r[k][0]:,.0f}", f"{r[k][1]} x {r[k][2]}")),
                 str(r["cells"]), f"{r['load']:.2f}"] for r in steps]),
     ]  # fmt: skip

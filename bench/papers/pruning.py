@@ -67,12 +67,13 @@ def lines(records: Sequence[Record], folder: Path) -> list[str]:
     for rows in cells.seed_rows():
         grid, ratios = seed_grid(cells, rows)
         chart = charts.seed(cells, rows, folder)
-        out += [f"{rows:,} rows a side:", ""]
-        out += [f"![Time by keys and batch size, {rows:,} rows a side]({chart})", ""] if chart else []
+        out += [f"{rows:,} rows per side:", ""]
+        out += [f"![Time by keys and batch size, {rows:,} rows per side]({chart})", ""] if chart else []
         out += [grid, ""]
         if ratios:
-            out += [f"Geometric mean of DataFusion's net time over ivjoin's: **{geometric_mean(ratios):.1f}**; the "
-                    f"least is {min(ratios):.2f}, over {len(ratios)} cells.", ""]  # fmt: skip
+            out += ["DataFusion's net time divided by ivjoin's has a geometric mean of "
+                    f"**{geometric_mean(ratios):.1f}** over {len(ratios)} cells. "
+                    f"The least ratio is {min(ratios):.2f}.", ""]  # fmt: skip
     close = [
         f"{net(theirs) / net(ours):.1f} ({rows:,} rows)" for rows in cells.seed_rows()
         if (ours := cells.get(f"seed/1024 keys/{rows} rows", "ivjoin", 128)) and ours["status"] == "ok"

@@ -180,13 +180,14 @@ def lines(records: Sequence[Record], folder: Path) -> list[str]:
     local = [r for r in records if r["kind"] == "local views"]
     return [
         table(["join", "result of the paper", "`ivjoin.routing`"], examples()), "",
-        "The queries: rows of the fullest worker, rows received over rows produced, and the fullest worker's rows over "
-        "the average.", "", f"![Replication and skew degree of three schemes]({_chart(cells, folder)})", "",
+        "For each query: the rows of the fullest worker, the rows received per row produced, and the fullest worker's "
+        "rows divided by the average.", "",
+        f"![Replication and skew degree of three schemes]({_chart(cells, folder)})", "",
         table(["join, workers", "keys", "scheme", "dims", "fullest", "replication factor", "skew degree"],
               [[f"{r['case']}, {r['workers']}", r["keys"], r["scheme"], r["dims"], f"{r['fullest']:,}",
                 f"{r['replication']:.2f}", f"{r['skew']:.2f}"] for r in cells]),
-        "", "Local views, which store joined rows, and a cascade, which joins base relations again. Processor seconds "
-        "of one thread; the inputs are pushed in turn and end together:", "",
+        "", "Local views store joined rows, and a cascade joins base relations again. The table shows processor "
+        "seconds of one thread. The inputs are pushed in turn and end together:", "",
         table(["join", "keys", "rows in", "rows out", "views, s", "cascade, s", "cascade / views", "stored: views",
                "cascade"],
               [[r["case"], r["keys"], f"{r['rows']:,}", f"{r['rows_out']:,}", f"{r['views']:.3f}",
