@@ -1,10 +1,9 @@
-"""From the start of a process to the last row of a small join: what a user waits for.
+"""Measure the time from the start of a process to the last row of a small join.
 
     python -m bench.cold
 
-The seed's case with 8,192 rows a side, read from Arrow files. ivjoin twice: with its compiled kernels on disk, as
-after the first use, and without (the first join after installing). ``nothing`` is the process that reads the files
-and joins nothing.
+The case is ``seed`` with 8,192 rows per side, read from Arrow files. ivjoin runs twice: with compiled kernels on disk,
+and without them, as in the first join after the installation. ``nothing`` is a process that only reads the files.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Brute-force hulls of the operators of typed intervals, and how the intervals compare with them.
+"""Compute the hulls of operators of typed intervals by brute force, and compare the intervals with them.
 
-An operator is enumerated as a table: its result for every value of one argument against every value of the other, or
-no result where it errs. The hull of a case is read off the table, and the interval is lost (a point is missing), exact
-or wide.
+The table of an operator contains its result for each pair of argument values, or no result for an error. The table
+gives the hull of a case. The interval is then exact, wide, or lost (a point is missing).
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
-"""A process and its memory limit: 10^7 rows by every path within half of what the join needs, looked at from outside.
+"""Measure the peak memory of a process that joins 10^7 rows with half of the memory that the join needs.
 
-    python -m bench.limit                            # all cases, an hour or so; a table on standard output
+    python -m bench.limit                            # all cases, about an hour; prints a table
     python -m bench.limit --cases "push; *" --rows 1000000
     python -m bench.limit --page docs/benchmarks-memory.md  # write the results so far into the page and a chart
 
-Each case is a process that first joins a few rows, so that all is loaded, and then waits until this one has noted its
-resident size and let its peak begin anew; the system's count of the peak is read when the join has ended, before the
-process has. A run without a limit says what the join needs and how many rows come out; then comes one within half of
-it. Results are appended to ``bench/results/limit.jsonl``, the last of each case and number of rows counts.
+Each case runs in a separate process. It first joins a few rows, so that all modules are loaded. It then waits until the
+parent has recorded its resident size and reset its peak. The parent reads the peak after the join, before the process
+ends. The first run has no memory limit, and shows how much memory the join needs and how many rows it emits. The second
+run has half of this memory. Results are appended to ``bench/results/limit.jsonl``. For each case and number of rows,
+the last result counts.
 """
 
 from __future__ import annotations

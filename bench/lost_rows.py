@@ -1,13 +1,13 @@
-"""Rows lost by pruning: the trap table through DataFusion's symmetric hash join and through ivjoin.
+"""Count the rows that pruning loses in DataFusion's symmetric hash join and in ivjoin, over difficult conditions.
 
     python -m bench.lost_rows            # every family, both sides ascending and both descending
-    python -m bench.lost_rows absorption # some
+    python -m bench.lost_rows absorption # only some families
 
-What is right differs between the two systems where their SQL does (NaN, rounding of decimals), so each is measured
-against its own meaning: DataFusion's symmetric join against DataFusion's plain hash join over the same files, ivjoin
-against a nested loop in Python that computes what Spark's ANSI SQL means. Rows arrive one at a time, so that every
-arrival may prune, and each right row arrives twice: a bound that is too tight drops the partner of the second.
-``extra`` are rows that should not be there.
+The SQL of the two systems differs (NaN, rounding of decimals), so each is compared with its own semantics. DataFusion's
+symmetric join is compared with DataFusion's plain hash join over the same files. ivjoin is compared with a nested loop
+in Python that follows Spark's ANSI SQL. Rows arrive one at a time, so that every arrival may prune. Each right row
+arrives twice, so that a bound that is too tight drops the match of the second one. ``extra`` are rows that are not in
+the expected result.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Bytes of state for each byte of payload, by window and kind of row, once the window is full.
+"""Measure the bytes of state for each byte of payload, by window size and kind of row.
 
     python -m bench.memory                   # windows of 1,000 to 100,000 rows a side
-    python -m bench.memory --rows 1000       # one window alone
+    python -m bench.memory --rows 1000       # only one window
 
-Batches of 1,024 rows are pushed to both sides in turn until four windows have passed. Payload is what Arrow takes for
-the columns of the rows (``nbytes``), state what ``metrics.state_bytes`` says after each push of the last window.
+Batches of 1,024 rows are pushed to both sides in turn until four windows have passed. The payload is ``nbytes`` of the
+columns in Arrow. The state is ``metrics.state_bytes`` after each push of the last window, when the window is full.
 """
 
 from __future__ import annotations

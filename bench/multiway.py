@@ -3,9 +3,10 @@
     python -m bench.multiway                  # a million rows an input; writes docs/benchmarks-multiway.md
     python -m bench.multiway --rows 20000 --runs 1 --out build/bench/multiway.jsonl --page build/bench/multiway.md
 
-Local: three inputs of 10^4 keys in the order of time, bands of 20,000 ticks, ten ticks a row. Each answer is checked
-against DuckDB's before anything is timed. "Pairs" is the sum of the two joins of two inputs that the three-way join
-consists of, by ``band_join``. Seconds are of the processor, all threads: the medians of runs in turn.
+There are three inputs with 10^4 keys in the order of time. Bands are 20,000 ticks wide, and each row advances the time
+by ten ticks. Each result is compared with DuckDB's before anything is timed. "Pairs" is the sum of two ``band_join``
+calls, which together compute the three-way join. Seconds are processor seconds of all threads. The engines run in turn,
+and the table shows medians.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Compare the state over time of joins of many inputs with the same joins written as two joins of two.
+"""Compare the state of a join of three inputs over time with two joins of two inputs.
 
     python -m bench.multiway_state            # writes docs/multiway-state.svg
 
-Three ordered inputs are pushed in turn, a hundred rows at once: into one ``MultiJoin``, and into two
-``SymmetricHashJoin``. The second of these receives the output of the first and its ``output_bounds``. After each round,
-the stored rows of all operators are counted. The answers are compared. In "transitive", only c bounds a, so a pair of
-a and b has no band: joined by pairs, its rows are never evicted.
+Three ordered inputs are pushed in turn, in batches of a hundred rows, into one ``MultiJoin`` and into two
+``SymmetricHashJoin``. The second of these receives the output and the ``output_bounds`` of the first. After each round,
+the stored rows of all operators are counted. The results are compared. In the case "transitive", only c bounds a, so
+the join of a and b has no band. Two joins of two inputs then never evict its rows.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Joins of many inputs: whether ``views="auto"`` keeps the best views, over a dozen workloads.
+"""Compare ``views="auto"`` in joins of many inputs with the best views, over a dozen workloads.
 
     python -m bench.multiway_views            # writes its tables into docs/benchmarks-multiway.md
     python -m bench.multiway_views --rows 4000 --runs 1 --out build/bench/views.jsonl --page build/bench/views.md
 
-Each workload is joined with every set of views that a tree of joins can have, named by hand, without any ("none"), and
-by "auto". Seconds are of the processor, the least of some runs in turn; the answers are checked against each other, and
-with a tenth of the rows against DuckDB's. "Auto / best" is what is lost by leaving the choice to the program.
+Each workload runs with every set of views that a tree of joins can have, without views ("none"), and with "auto".
+Seconds are processor seconds, and the least of several runs counts. The results are compared with each other, and for a
+tenth of the rows with DuckDB's. "Auto / best" is the cost of the automatic choice.
 """
 
 from __future__ import annotations

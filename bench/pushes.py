@@ -1,9 +1,9 @@
-"""What one push costs where batches are small: 128 rows and one row, kernel and output included.
+"""Measure the cost of one push of 128 rows and of one row, with the kernel and the output.
 
     python -m bench.pushes
 
-On the seed's case, pinned to one core. The mean is of processor time over all pushes of a run after a tenth has gone
-by, the median of five runs; median and 99th percentile are of the clock over single pushes of one run.
+The case is ``seed``, on one core. The mean is the processor time per push after the first tenth of a run, and the
+median of five runs is shown. The median and the 99th percentile are wall-clock times of single pushes in one run.
 """
 
 from __future__ import annotations

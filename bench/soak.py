@@ -1,10 +1,11 @@
-"""Memory over a long run: 10^8 rows through one join, state and process sampled on the way.
+"""Measure memory over a long run: 10^8 rows through one join, with samples of the state and of the process.
 
-    python -m bench.soak                 # 10^8 rows, some minutes
-    python -m bench.soak --rows 1000000  # a try
+    python -m bench.soak                 # 10^8 rows, several minutes
+    python -m bench.soak --rows 1000000  # a short run
 
-Full outer join on 10^4 keys with a window of 1,000 rows. Keys change as the stream goes on, so that a table of keys
-that forgets none would show. Fails if the process or the state grows by more than a tenth from the first fifth on.
+The join is a full outer join on 10^4 keys with a window of 1,000 rows. The keys change over time, so that a key table
+that never removes keys would grow. The run fails if the process or the state grows by more than a tenth after the first
+fifth of the rows.
 """
 
 from __future__ import annotations

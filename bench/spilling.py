@@ -1,12 +1,12 @@
-"""What spilling costs, by how far beyond the limit, and the memory of the process over time.
+"""Measure the cost of spilling by memory limit, and the memory of the process over time.
 
-    python -m bench.spilling                 # a table on standard output, a chart for docs/benchmarks-memory.md
+    python -m bench.spilling                 # print a table, and draw a chart for docs/benchmarks-memory.md
     python -m bench.spilling --share 0.2     # fewer rows, in smaller windows
 
-Each run is a process of its own, in turn with the others: one without a limit, which says what the join needs, then
-three quarters, a half and a third of that. Seconds are those of ``push`` alone, of the processor and by the clock; the
-least of the runs counts. Memory is the resident size, mapped files included, sampled after each push and at its peak
-as the system counts it, over that of the process when it begins.
+Each run is a separate process. The first run has no limit, and shows how much memory the join needs. The other runs
+have three quarters, a half and a third of it. Only the processor and wall-clock time of ``push`` is counted, and the
+least of the runs is shown. Memory is the resident size with mapped files, minus the resident size at the start. It is
+sampled after each push, and its peak is read from the operating system.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
     python -m bench.tightness                # print the tables and write docs/benchmarks-intervals.md; a few minutes
     python -m bench.tightness --quick        # fewer cases, on the terminal only
 
-Every operator of the typed intervals is compared with brute force, forward and backward (``enumeration.py`` says how).
-"exact" is the share of cases in which the interval equals the hull of what the operator gives, or of the members that
-can give such a result; "lost" counts cases in which a point is missing, and must be 0.
+Every operator of the typed intervals is compared with brute force, forward and backward (see ``enumeration.py``).
+"exact" is the share of cases in which the interval equals the hull. For a backward operator, this is the hull of the
+arguments that can give one of the results. "lost" counts cases in which a point is missing, and must be 0.
 """
 
 from __future__ import annotations

@@ -1,14 +1,12 @@
-"""State held under conditions that are hard to prune for: ivjoin beside what DataFusion's symmetric join reports.
+"""Compare the state of ivjoin and of DataFusion's symmetric join under conditions that are hard to prune.
 
-    python -m bench.weak_pruning                 # 20,000 rows a side, batches of 256
-    python -m bench.weak_pruning --rows 1000000  # ivjoin alone goes so far in reasonable time: add --only-ivjoin
+    python -m bench.weak_pruning                 # 20,000 rows per side, batches of 256
+    python -m bench.weak_pruning --rows 1000000  # use --only-ivjoin, because DataFusion takes too long
 
-Every row of the list in tests/support/join/weak.py. ivjoin's number of output rows is compared with a brute-force
-count, its peak state is the most it held at the end of any call. DataFusion reports one figure,
-``stream_memory_usage``, the bytes both sides hold when its input ends; it needs an equality key, so a column that is
-1 everywhere is added.
-To see whether that figure is a window or everything it is taken for a quarter of the rows too: state that does not
-prune grows with the rows.
+The conditions are in tests/support/join/weak.py. ivjoin's number of output rows is compared with a brute-force count.
+Its peak state is the largest state at the end of any call. DataFusion reports only ``stream_memory_usage``, which is
+the bytes in the state of both sides at the end of the input. It needs an equality key, so a column of ones is added.
+DataFusion also runs with a quarter of the rows: state that is not pruned grows with the rows.
 """
 
 from __future__ import annotations
