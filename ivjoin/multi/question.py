@@ -12,7 +12,7 @@ import pyarrow as pa
 from ivjoin import conditions, expr
 from ivjoin.arguments import MOST_ROWS, one_of, whole_number
 from ivjoin.conditions.evaluate import check_supported
-from ivjoin.conditions.saved import check_expressions, damaged, flag
+from ivjoin.conditions.snapshot_checks import check_expressions, damaged, flag
 from ivjoin.errors import ConditionError, IvjoinError, OptionError, OrderError, ProtocolError, SchemaError, came
 from ivjoin.expr import ops
 from ivjoin.expr.nodes import COMPARISONS, Node

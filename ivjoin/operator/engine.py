@@ -184,7 +184,7 @@ class Engine:
         raise NotImplementedError
 
     def decides(self) -> list[Node]:
-        """Return the conjuncts to evaluate for each pair."""
+        """Return the conjuncts that are still evaluated for each pair. They do not say when a row is final."""
         return list(conjuncts_of(self.plan.condition) if self.full_predicate else self.plan.separation.residual)
 
     def column(self, s: int, index: int) -> Node:

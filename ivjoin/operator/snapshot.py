@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ivjoin.conditions.saved import check_expressions, damaged, flag, whole, wholes
+from ivjoin.conditions.snapshot_checks import check_expressions, damaged, flag, whole, wholes
 from ivjoin.errors import CapacityError, EvaluationError, IvjoinError, MemoryLimitError, SnapshotError, came
 from ivjoin.expr.codec import decode, encode
 from ivjoin.expr.nodes import Node

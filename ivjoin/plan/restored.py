@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ivjoin.arguments import MOST_ROWS, one_of, text, whole_number
-from ivjoin.conditions.saved import check_expressions, damaged, flag, whole
+from ivjoin.conditions.snapshot_checks import check_expressions, damaged, flag, whole
 from ivjoin.expr.literals import zone_named
 from ivjoin.expr.nodes import Node, sides_of
 from ivjoin.expr.ordinal import has_ordinal

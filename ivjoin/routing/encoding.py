@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ivjoin.arguments import MOST_ROWS, one_of, text
-from ivjoin.conditions.saved import damaged, flag, whole, wholes
+from ivjoin.conditions.snapshot_checks import damaged, flag, whole, wholes
 from ivjoin.errors import OptionError, SnapshotError, came
 from ivjoin.plan.cache import planned
 from ivjoin.plan.join_plan import JoinPlan

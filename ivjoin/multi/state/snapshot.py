@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from ivjoin.conditions.saved import damaged, flag, whole, wholes
+from ivjoin.conditions.snapshot_checks import damaged, flag, whole, wholes
 from ivjoin.errors import IvjoinError, SnapshotError, came
 from ivjoin.multi.across import Across
 from ivjoin.multi.inputs import Input

@@ -159,9 +159,9 @@ class LookupEngine(LookupState):
         if usable is not None and self.how.keep[p]:
             alone = rows_at(batch, np.flatnonzero(~usable))
             yield from self._answers.without(alone, p)
-        yield from self._moved(p, False)
+        yield from self._emit_and_evict(p, False)
 
-    def _moved(self, p: int, force: bool) -> Iterator[pa.RecordBatch]:
+    def _emit_and_evict(self, p: int, force: bool) -> Iterator[pa.RecordBatch]:
         """Emit what a side's frontier decides, and evict rows that nothing can match."""
         self.bounder.move(p, force, len(self.right) if p == 0 else len(self.left))
         self._stale = self._stale or force
@@ -272,11 +272,11 @@ class LookupEngine(LookupState):
         self.right.evict(dead, force)
 
     def frontier_moved(self, p: int) -> Iterator[pa.RecordBatch]:
-        return self._moved(p, True)
+        return self._emit_and_evict(p, True)
 
     def end(self, sides: Sequence[int]) -> Iterator[pa.RecordBatch]:
         for p in sides:
-            yield from self._moved(p, True)
+            yield from self._emit_and_evict(p, True)
         self.count_state()
 
     def make_room(self, force: bool) -> None:

@@ -40,15 +40,15 @@ _ASKS = at.DECIDE | at.GATHER | at.STORE | at.BOUNDS | at.INDEX | at.RUNS | at.P
 def push(engine: PairState, p: int, batch: pa.RecordBatch) -> pa.RecordBatch | Iterator[pa.RecordBatch] | None:
     """Pass a batch to the kernels; return the whole output as one batch, or the rest of the push as an iterator."""
     if engine.plan.spec.on_late == "raise":
-        return _taken(engine, p, batch)
+        return _pushed(engine, p, batch)
     before = engine.frontiers[p].mark()
-    out = _taken(engine, p, batch)
+    out = _pushed(engine, p, batch)
     if engine.state.get("n_late"):
         engine.intake.count_late(p, batch, before)
     return out
 
 
-def _taken(engine: PairState, p: int, batch: pa.RecordBatch) -> pa.RecordBatch | Iterator[pa.RecordBatch] | None:
+def _pushed(engine: PairState, p: int, batch: pa.RecordBatch) -> pa.RecordBatch | Iterator[pa.RecordBatch] | None:
     state = engine.state
     n = batch.num_rows
     engine.batch = ref(batch)

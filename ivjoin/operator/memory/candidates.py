@@ -14,14 +14,14 @@ from ivjoin.operator.match.residual import holds
 from ivjoin.plan.cutting import lies_within
 from ivjoin.plan.spec import SIDES
 from ivjoin.shj.arrow import Bytes, take, taken, truths, whole_numbers
-from ivjoin.shj.store.rows.spilled_rows import Taken
+from ivjoin.shj.store.rows.spilled_rows import ReadRows
 
 __all__ = ["decider"]
 
 
 def decider(
     engine: PairState, p: int, batch: pa.RecordBatch, keys: Bytes, values: np.ndarray
-) -> Callable[[np.ndarray, Taken], tuple[np.ndarray, Taken]]:
+) -> Callable[[np.ndarray, ReadRows], tuple[np.ndarray, ReadRows]]:
     """Return a function that filters candidates to pairs by the rules of the kernels and of ``pairs.decide``."""
     plan, full, q = engine.plan, engine.full_predicate, 1 - p
     index, places = engine.index, engine.places
@@ -29,7 +29,7 @@ def decider(
     bands = [] if full else plan.tables[p].terms.tolist()
     overflows = [] if full else [table.terms.tolist() for table in plan.overflows[p]]
 
-    def true(these: Sequence[Node], who: np.ndarray, taken: Taken) -> np.ndarray:
+    def true(these: Sequence[Node], who: np.ndarray, taken: ReadRows) -> np.ndarray:
         def column(side: str, name: str) -> pa.Array:
             s = SIDES.index(side)
             i = index[s][name]
@@ -37,7 +37,7 @@ def decider(
 
         return holds(these, column, len(who))
 
-    def decide(who: np.ndarray, taken: Taken) -> tuple[np.ndarray, Taken]:
+    def decide(who: np.ndarray, taken: ReadRows) -> tuple[np.ndarray, ReadRows]:
         theirs = packed_keys(engine.plan, q, len(who), lambda _, name: taken.column(places[q][index[q][name]]))
         same = _same(keys, theirs, who)
         if same is not None:
@@ -66,7 +66,7 @@ def _same(own: Bytes, theirs: Bytes, who: np.ndarray) -> np.ndarray | None:
     return None if same.all() else same
 
 
-def _within(terms: list[list[int]], values: np.ndarray, who: np.ndarray, taken: Taken) -> np.ndarray:
+def _within(terms: list[list[int]], values: np.ndarray, who: np.ndarray, taken: ReadRows) -> np.ndarray:
     """Return bool[n]: whether rows satisfy every band."""
     good = np.ones(len(who), dtype=bool)
     for probe, own, low, high in terms:

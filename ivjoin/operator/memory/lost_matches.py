@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from ivjoin.conditions.evaluate import evaluate
-from ivjoin.conditions.saved import damaged
+from ivjoin.conditions.snapshot_checks import damaged
 from ivjoin.errors import EvaluationError, came
 from ivjoin.expr.nodes import columns_of
 from ivjoin.expr.ordinal import ordinals

@@ -23,7 +23,7 @@ from ivjoin.shj.store.disk.backing import Files
 from ivjoin.shj.store.keys import NoKeys
 from ivjoin.shj.store.rows.ring_room import leave, recap, row_bytes
 from ivjoin.shj.store.rows.side import SideStore
-from ivjoin.shj.store.rows.spilled_rows import SpilledRows, Taken, can_spill_rows
+from ivjoin.shj.store.rows.spilled_rows import ReadRows, SpilledRows, can_spill_rows
 from ivjoin.shj.store.sizes import fitting
 
 __all__ = ["SpilledJoin"]
@@ -129,7 +129,7 @@ class SpilledJoin:
             self._tell(s)
         return True
 
-    def less(self, p: int, n: int, excess: int, most: int) -> bool:
+    def free_memory(self, p: int, n: int, excess: int, most: int) -> bool:
         """Free memory before n rows of side p arrive: spill rows, or shrink what spilled rows have left empty.
 
         Rows in files still take about two bytes of memory each. No more rows are spilled once these are ``most`` bytes.
@@ -191,7 +191,7 @@ class SpilledJoin:
                 columns = range(len(self.engine.stores[s].columns))
                 yield s, [taken.column(i) for i in columns], rows.matched(taken.numbers)
 
-    def pieces(self, s: int) -> Iterator[tuple[Taken, np.ndarray]]:
+    def pieces(self, s: int) -> Iterator[tuple[ReadRows, np.ndarray]]:
         """Yield the rows of a side in pieces, each with bool[n] of the rows that have matched."""
         for taken in self.sides[s].all():
             yield taken, self.sides[s].matched(taken.numbers)
@@ -263,7 +263,7 @@ class SpilledJoin:
                     yield from self._alone(s, rows.take(alone))
             self._drop(s, numbers)
 
-    def _alone(self, s: int, taken: Taken) -> Iterator[pa.RecordBatch]:
+    def _alone(self, s: int, taken: ReadRows) -> Iterator[pa.RecordBatch]:
         builder = self.engine.builder
         for cut in builder.slices(len(taken)):
             rows = _Rows(self.engine, s, taken.at(cut))
@@ -296,7 +296,7 @@ class _Rows:
 
     __slots__ = ("_place_of", "_taken")
 
-    def __init__(self, engine: PairState, s: int, taken: Taken) -> None:
+    def __init__(self, engine: PairState, s: int, taken: ReadRows) -> None:
         self._place_of, self._taken = engine.places[s], taken
 
     def __len__(self) -> int:

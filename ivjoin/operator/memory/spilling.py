@@ -113,7 +113,7 @@ class Spilling:
         in_files = engine.in_files = engine.in_files or SpilledJoin(engine, self.files, self._limit)
         if in_files.runs_in_memory > self._limit // 2:
             in_files.move_runs(self._moved)
-        return in_files.less(*self.coming, max(excess, self._limit // 32), self._limit // 2)
+        return in_files.free_memory(*self.coming, max(excess, self._limit // 32), self._limit // 2)
 
     def release_pages(self) -> int:
         """Release the pages of files in memory that exceed the allowance; return their bytes."""

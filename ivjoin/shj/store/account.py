@@ -75,8 +75,8 @@ class Account:
     def want(self, more: int | Callable[[], int]) -> None:
         """Request ``more`` bytes, evaluated again after each ``on_full``; raise CapacityError, or as it does.
 
-        ``on_full`` is ``PairLimits._on_full``, ``LookupLimits._on_full`` or ``SharedLimit._on_full``. They free memory,
-        or raise MemoryLimitError.
+        ``on_full`` is ``PairLimits._on_full``, ``LookupLimits._on_full`` or ``SharedLimit._on_full``. They free memory
+        (rows are spilled, shed or evicted, which a refusal does not undo) or raise MemoryLimitError.
         """
         if self.limit is None:
             return

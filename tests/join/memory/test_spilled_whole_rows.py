@@ -84,7 +84,7 @@ def test_capacity_that_the_coming_rows_need_is_never_given_up() -> None:
     store = engine.stores[0]
     store.make_room(256)
     freed = 0
-    while engine.in_files.less(0, 256, 1000, 1 << 30):
+    while engine.in_files.free_memory(0, 256, 1000, 1 << 30):
         assert store.cap >= 256
         freed += 1
     assert freed > 1 and engine.stores[1].live == 0

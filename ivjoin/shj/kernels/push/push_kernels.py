@@ -143,19 +143,19 @@ def _choose_rows(op, side):
                     alone[n_alone] = i
                     n_alone += 1
         else:
-            n_alone = _unmatched(alone, op.n_alone, matched)
+            n_alone = _without_matched(alone, op.n_alone, matched)
         op.n_kept = count
         op.kept_at = op.kept
         op.n_alone = n_alone
     elif side.owes == 0:
         op.n_alone = 0
     elif side.keeps:
-        op.n_alone = _unmatched(alone, op.n_alone, matched)
+        op.n_alone = _without_matched(alone, op.n_alone, matched)
     op.cursor = 0
 
 
 @inner
-def _unmatched(rows, n, matched):
+def _without_matched(rows, n, matched):
     """Drop the matched rows from a list; return how many remain."""
     count = 0
     for k in range(n):

@@ -21,7 +21,7 @@ from ivjoin.shj.registers import I64_MAX
 from ivjoin.shj.store.disk.backing import Files, fresh, in_memory
 from ivjoin.shj.store.rows.spilled_payload import Records
 
-__all__ = ["SpilledRows", "Taken", "can_spill_rows"]
+__all__ = ["SpilledRows", "ReadRows", "can_spill_rows"]
 
 LIVE, MATCHED = hash_run_kernels.LIVE, 2
 _CACHED = 2  # blocks whose axes are cached after they were read
@@ -36,7 +36,7 @@ def can_spill_rows(t: pa.DataType) -> bool:
     return pa.types.is_boolean(t) or bool(arrow.byte_width(t)) or arrow.offset_width(t) is not None
 
 
-class Taken:
+class ReadRows:
     """Rows whose records were read; ``numbers`` : int64[n]."""
 
     __slots__ = ("_records", "_rows", "numbers")
@@ -47,8 +47,8 @@ class Taken:
     def __len__(self) -> int:
         return len(self.numbers)
 
-    def at(self, index: np.ndarray | slice) -> Taken:
-        return Taken(self._rows, self.numbers[index], self._records[index])
+    def at(self, index: np.ndarray | slice) -> ReadRows:
+        return ReadRows(self._rows, self.numbers[index], self._records[index])
 
     def axis(self, a: int) -> np.ndarray:
         return self._rows.axis(a, self._records)
@@ -190,7 +190,7 @@ class SpilledRows:
         n = hash_run_kernels.merge(older, younger, out, self.low, self._base, self.top, self._flags)
         return _beside(older, out[:n])
 
-    def find(self, hashes: np.ndarray) -> Iterator[tuple[np.ndarray, Taken]]:
+    def find(self, hashes: np.ndarray) -> Iterator[tuple[np.ndarray, ReadRows]]:
         """Yield the rows with these hashes in pieces: positions in ``hashes`` : int64[n], and the rows."""
         self.index()
         asked = hashes >> _DROPPED & _LOW
@@ -212,15 +212,15 @@ class SpilledRows:
         if n:
             yield self._read(order, which[:n], numbers[:n])
 
-    def _read(self, order: np.ndarray, which: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray, Taken]:
+    def _read(self, order: np.ndarray, which: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray, ReadRows]:
         """Read candidate rows of all runs in one pass over the log, and release its pages afterwards."""
         by_place = np.argsort(numbers)
         return order[which[by_place]], self.take(numbers[by_place])
 
-    def take(self, numbers: np.ndarray) -> Taken:
+    def take(self, numbers: np.ndarray) -> ReadRows:
         records = self.records.rows(numbers, numbers)
         self.records.forget()
-        return Taken(self, numbers, records)
+        return ReadRows(self, numbers, records)
 
     def axis(self, a: int, records: np.ndarray) -> np.ndarray:
         return np.ascontiguousarray(self.records.field(records, a)).view(np.int64)
@@ -231,7 +231,7 @@ class SpilledRows:
     def mark(self, numbers: np.ndarray) -> None:
         self._flags[numbers - self._base] |= MATCHED
 
-    def all(self) -> Iterator[Taken]:
+    def all(self) -> Iterator[ReadRows]:
         """Yield all live rows, a block at a time, in the order of arrival."""
         for b in range(len(self._counts)):
             numbers = self._live_in(b)

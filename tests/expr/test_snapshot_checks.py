@@ -8,7 +8,7 @@ import pytest
 
 from bench.operator_table import SCHEMA, examples
 from ivjoin.conditions import scalar
-from ivjoin.conditions.saved import check_expressions
+from ivjoin.conditions.snapshot_checks import check_expressions
 from ivjoin.errors import SnapshotError
 from ivjoin.expr import Scope
 from ivjoin.expr.codec import decode, encode
