@@ -1,1 +1,1 @@
-"""The push operator: its state and its steps."""
+"""Push batches into a join: its state and its steps."""

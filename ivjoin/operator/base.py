@@ -1,4 +1,4 @@
-"""The part of an operator that is the same for every engine, and the methods that only streams and workers call."""
+"""Drive an engine: the steps of each call, and the methods that only streams and workers call."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ __all__ = ["Operator"]
 
 
 class Operator(OneCall):
-    """A engine, its memory limit, and the steps of each call."""
+    """An engine, its memory limit, and the steps of each call."""
 
-    _takes = True  # whether a new operator may reuse the memory of an ended one of its plan
+    _takes = True  # whether a new operator may reuse the memory of an earlier operator of the same plan
     _engine: Engine
 
     @classmethod
@@ -84,7 +84,7 @@ class Operator(OneCall):
         return self._engine.frontiers
 
     def report_late(self, report: Report | None) -> None:
-        """Call a function with the side and each batch of late rows."""
+        """Set a function that is called with the side and each batch of late rows."""
         self._engine.intake.report = report
 
     def _push(self, p: int, batch: pa.RecordBatch) -> Output:
@@ -121,7 +121,7 @@ class Operator(OneCall):
         yield from self._engine.end(fresh)
 
     def lagging(self, rows_left: int, rows_right: int) -> int:
-        """Return the side (0 left, 1 right) to read next, given the rows read of each."""
+        """Return the side to read next (0 left, 1 right), given the number of rows read from each side."""
         busy, self._busy = self._busy, True
         if busy:
             raise ProtocolError(BUSY)

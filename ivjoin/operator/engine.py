@@ -1,6 +1,6 @@
-"""The interface of an operator's engine: plan, frontiers, bounds, counts and an account.
+"""Define the interface of an operator's engine.
 
-Two engines exist. ``match`` emits pairs as soon as both rows have arrived. ``lookup`` emits one answer for each left
+Two engines exist. ``match`` emits a pair as soon as both rows have arrived. ``lookup`` emits one answer for each left
 row.
 """
 
@@ -35,10 +35,10 @@ RowsAtHand: TypeAlias = Iterator[tuple[Callable[[int], pa.Array | None], int]]
 
 
 class Engine:
-    """The state of an operator, and the steps of its calls."""
+    """The state of an operator, and the work of each call."""
 
-    full_predicate: bool  # whether the whole condition decides each pair
-    keeps = (True, True)  # whether the rows of each side are stored; otherwise they only probe
+    full_predicate: bool  # whether the whole condition is evaluated for each pair
+    keeps = (True, True)  # for each side: whether its rows are stored, or only probe the other side
     limits: Limit | None
 
     def __init__(self, plan: JoinPlan, late_within: bool) -> None:
@@ -48,37 +48,37 @@ class Engine:
         self.bounder = Bounder(plan, self.frontiers)
         self.intake = Intake(plan, self.frontiers, late_within)
         self.rekeyed, self.ended = False, [False, False]
-        self.watermarks: dict[tuple[int, str], tuple[Node, bool]] = {}  # by the text that was given to ``advance``
+        self.watermarks: dict[tuple[int, str], tuple[Node, bool]] = {}  # by the expression text passed to ``advance``
         self.metrics = JoinMetrics()
         held = WeakMethod(self.bytes_held)  # weak, because the account is a member
         self.account = Account(lambda: (of() if (of := held()) else 0))
 
     def push(self, p: int, batch: pa.RecordBatch) -> pa.RecordBatch | Iterator[pa.RecordBatch] | None:
-        """Take a batch of side p; return the whole output as one batch, or the output as an iterator."""
+        """Process a batch of side p. Return the whole output as one batch, or an iterator of output batches."""
         raise NotImplementedError
 
     def count_as_matched(self, matched: bool) -> None:
-        """Set whether rows pushed from now on count as matched, so they are never emitted as unmatched; pairs only."""
+        """Set whether later pushed rows count as matched, so that they are never emitted as unmatched. Pairs only."""
         raise NotImplementedError
 
     def frontier_moved(self, p: int) -> Iterator[pa.RecordBatch]:
-        """Emit what is decided now that side p's frontier has moved, and evict rows."""
+        """Emit the rows that are final now that side p's frontier has moved, and evict rows."""
         raise NotImplementedError
 
     def end(self, sides: Sequence[int]) -> Iterator[pa.RecordBatch]:
-        """Emit what is decided now that these sides have ended."""
+        """Emit the rows that are final now that these sides have ended."""
         raise NotImplementedError
 
     def promise(self, p: int, node: Node, ordinal: int, descending: bool) -> bool:
-        """Record a promise about later rows of a side; return whether its expression is known already."""
+        """Record a promise about later rows of a side. Return whether its expression was already known."""
         known = node in self.frontiers[p].promised
         self.frontiers[p].promise(node, ordinal, descending)
         return known
 
     def learn(self) -> None:
-        """Add the axes that prune after the frontiers got new expressions."""
+        """Add the axes that can prune after the frontiers got new expressions."""
         for frontier in self.frontiers:
-            frontier.refresh()  # kernels move the bounds by themselves; this computes all of them again
+            frontier.refresh()  # kernels move the bounds on their own; this computes all of them again
         missing = list(self.bounder.missing_axes())
         for s, node in missing:
             if node not in self.plan.sides[s].axes:
@@ -90,7 +90,7 @@ class Engine:
             self.rebuild()
 
     def rekey(self) -> None:
-        """Match by plain columns alone after a computed key failed for some row. The rest is decided for each pair."""
+        """Match by plain columns alone after a computed key failed for a row. The condition decides each pair."""
         plan = self.plan
         plain = [a.op == b.op == "column" for a, b in zip(plan.sides[0].keys, plan.sides[1].keys, strict=True)]
         self.rekeyed = True
@@ -98,26 +98,26 @@ class Engine:
         for side in plan.sides:
             side.keys = list(compress(side.keys, plain))
         plan.derived = Derived()
-        self.full_predicate = True  # first, because rows may be evicted once the state is built
+        self.full_predicate = True  # set this first: rows may be evicted as soon as the state is rebuilt
         self.rebuild()
 
     def rebuild(self) -> None:
-        """Build the state again with the stored rows, for a plan whose keys or axes have changed."""
+        """Rebuild the state from the stored rows after the plan's keys or axes have changed."""
         raise NotImplementedError
 
     def limit(self, budget: Budget) -> None:
-        """Keep within a budget from now on."""
+        """Apply a memory budget from now on."""
         raise NotImplementedError
 
     def rows_at_once(self, p: int, batch: pa.RecordBatch) -> int:
-        """Return how many rows of a batch one step takes."""
+        """Return how many rows of a batch one step processes."""
         return batch.num_rows
 
     def look(self) -> None:
         """Report which part of the result was lost, if the memory limit drops rows."""
 
     def is_refused(self, error: BaseException) -> bool:
-        """Return whether a push was refused for want of memory or disk space before it changed anything."""
+        """Return whether a push failed for lack of memory or disk space before it changed any state."""
         raise NotImplementedError
 
     def let_go(self) -> None:
@@ -134,53 +134,53 @@ class Engine:
         raise NotImplementedError
 
     def counts(self) -> JoinMetrics:
-        """Return the metrics as they are now."""
+        """Return the current metrics."""
         raise NotImplementedError
 
     def count_state(self) -> None:
-        """Note the greatest number of rows and bytes of the state in the metrics."""
+        """Record the peak number of rows and bytes of the state in the metrics."""
         m = self.metrics
         m.peak_state_rows = max(m.peak_state_rows, self.rows_held)
         m.peak_state_bytes = max(m.peak_state_bytes, self.bytes_held())
 
     def stepped(self) -> None:
-        """Count the state after a step."""
+        """Record the size of the state after a step."""
         self.count_state()
         if self.limits is not None:
             self.limits.stepped()
 
     def rows_at_hand(self, s: int, taking: bool) -> RowsAtHand:
-        """Yield the rows of side s that later output may have: (function from place to column or None, rows).
+        """Yield the rows of side s that later output may contain: (function from place to column or None, row count).
 
-        With ``taking``, while the output of a call is being taken, also its batch and stored rows that it may have
-        decided.
+        While a call's output is being emitted, pass ``taking``: it adds the call's batch and the stored rows that the
+        call may have decided.
         """
         raise NotImplementedError
 
     def saved_rows(self, s: int) -> tuple[list[pa.Array], np.ndarray]:
-        """Return the stored rows of a side for a snapshot: its columns, and which have matched : bool[n]."""
+        """Return the stored rows of a side for a snapshot: its columns, and which rows have matched : bool[n]."""
         raise NotImplementedError
 
     def adopt_rows(self, s: int, arrays: list[pa.Array], matched: np.ndarray) -> None:
-        """Store rows of a snapshot: the stored columns of the side, in their order."""
+        """Store rows of a snapshot, given as the stored columns of the side."""
         raise NotImplementedError
 
     def saved_layout(self, s: int) -> tuple[int | None, int | None] | None:
-        """Return the axes along which a side's rows lie in sorted runs, if they were chosen while the join ran."""
+        """Return the axes that sort a side's rows, if they were chosen while the join ran."""
         return None
 
     def lay_out(self, s: int, axis: int | None, second: int | None) -> None:
-        """Lay the rows of a side out along these axes, before the first row."""
+        """Set the axes that sort the rows of a side. Call it before the first row is stored."""
 
     def saved_sample(self) -> dict[str, Any] | None:
-        """Return the sample of rows that the memory limit has dropped; None if it drops none."""
+        """Return the sample of rows that the memory limit has dropped, or None if the limit drops no rows."""
         return None
 
     def load_sample(self, saved: Any) -> None:
-        """Continue with the sample of a snapshot, if rows are dropped."""
+        """Restore the sample of a snapshot, if rows are dropped."""
 
     def refresh_bounds(self) -> None:
-        """Compute axes and bounds again after the frontiers were set from outside."""
+        """Compute axes and bounds again after a caller has set the frontiers."""
         raise NotImplementedError
 
     def decides(self) -> list[Node]:

@@ -14,8 +14,8 @@ def engine_of(
 ) -> Engine:
     """Return an engine without rows.
 
-    ``keeps``: for each side, whether its rows are stored. ``takes``: whether the engine may reuse the memory of an
-    operator of the same plan that has ended.
+    - ``keeps``: for each side, whether its rows are stored.
+    - ``takes``: whether the engine may reuse the memory of an ended operator of the same plan.
     """
     if plan.looks_up:
         from ivjoin.operator.lookup.lookup_engine import LookupEngine

@@ -1,4 +1,4 @@
-"""Evaluate rows of a side: keys, axes, filters and guards, and find the rows that can match."""
+"""Evaluate the keys, axes, filters and guards of a side's rows, and find the rows that can match."""
 
 from __future__ import annotations
 
@@ -28,27 +28,28 @@ class Evaluated:
 
     values: dict[Node, Vector]
     usable: np.ndarray  # bool[n]: whether a row can match at all
-    wild: bool  # the whole condition has to decide the pairs of some row
-    key_erred: bool  # a computed key has an error for some row
-    # Of a pick whose condition is over unbounded numbers: whether a time came that the finer unit of the two cannot
-    # represent, and whether a row lies outside its guards. Once both are true, the ends of int64 decide bands.
+    wild: bool  # whether some pairs need the whole condition
+    key_erred: bool  # whether a computed key has an error for some row
+    # Both flags apply only to picks whose condition ignores overflow. ``beyond``: a time exists that the finer of the
+    # two units cannot represent. ``at_end``: a row lies outside its guards. Once both are true, values at the ends of
+    # int64 decide bands.
     beyond: bool
     at_end: bool
     axes: list[np.ndarray]  # int64[n]: ordinals, for each axis of the side
-    absent: dict[int, np.ndarray]  # bool[n]: for an axis, the rows without a value there
+    absent: dict[int, np.ndarray]  # for an axis, bool[n]: the rows without a value there
 
 
 def of_stored(plan: JoinPlan, s: int, arrays: Sequence[pa.Array]) -> Callable[[str, str], pa.Array]:
-    """Return what gives a column of side s by its name, from the stored columns."""
+    """Return a function that reads a column of side s by its name, from the stored columns."""
     layout = row_layouts(plan)[s]
     return lambda _, name: arrays[layout.places[layout.index[name]]]
 
 
 def evaluated(plan: JoinPlan, s: int, n: int, column: Callable[[str, str], pa.Array], fresh: bool) -> Evaluated:
-    """Evaluate n rows of side s. ``fresh``: also filters and guards, which stored rows have passed.
+    """Evaluate n rows of side s. ``fresh`` rows also need filters and guards, which stored rows have passed.
 
-    EvaluationError if fresh rows are of a pick, and a key, an expression that picks right rows or one that distances
-    start at has an error.
+    For fresh rows of a pick, some errors raise an EvaluationError: errors in a key, in an expression that ranks right
+    rows, or in the left value of a distance.
     """
     side = plan.sides[s]
     filters, guards = (side.filters, side.guards) if fresh else ([], [])
@@ -107,7 +108,7 @@ def evaluated(plan: JoinPlan, s: int, n: int, column: Callable[[str, str], pa.Ar
 
 
 def _musts(plan: JoinPlan, s: int) -> list[tuple[str, Node, bool]]:
-    """Return what rows of a pick must have no error in: (name, expression, whether a row with null matches nothing)."""
+    """Return the expressions of a pick that must not fail: (name, expression, whether a NULL prevents a match)."""
     pick, picking = plan.spec.pick, picking_of(plan)
     out = [("the key", node, False) for node in plan.sides[s].keys]
     if s == 1 and pick is not None:
@@ -116,7 +117,7 @@ def _musts(plan: JoinPlan, s: int) -> list[tuple[str, Node, bool]]:
 
 
 def _unbounded(plan: JoinPlan) -> bool:
-    """Return whether an overflow is no error, and only bands of doubles, which decide nothing, may overflow."""
+    """Return whether overflow is allowed, and can occur only in bands of doubles, which do not decide pairs."""
     pick = plan.spec.pick
     return pick is not None and pick.unbounded and plan.decided and all(
         t.exact or t.left.type.kind == "float" for t in plan.kernel_terms

@@ -27,16 +27,16 @@ __all__ = ["Intake", "outside"]
 
 
 class Intake:
-    """Evaluates batches of both sides."""
+    """Evaluate and check the batches of both sides."""
 
     def __init__(self, plan: JoinPlan, frontiers: tuple[Frontier, Frontier], late_within: bool = True) -> None:
         self._plan = plan
         self._frontiers = frontiers
         self.late_within = late_within
-        self.errors_first = False  # rows for which an ordered expression has an error come before the others
+        self.errors_first = False  # whether rows with an error in an ordered expression come before the others
         self.report: Report | None = None  # receives late rows
-        self.late = [0, 0]  # late rows of each side, unless they are refused
-        self.lateness: list[Any] = [None, None]  # the greatest one of each side
+        self.late = [0, 0]  # late rows of each side, except refused ones
+        self.lateness: list[Any] = [None, None]  # the greatest lateness of each side
         left, right = row_layouts(plan)
         self.index = left.index, right.index
         self._never_null = left.never_null, right.never_null
@@ -71,12 +71,12 @@ class Intake:
         return dict(zip(nodes, vectors, strict=True))
 
     def refuse_late(self, p: int, batch: pa.RecordBatch) -> None:
-        """Raise the LateRowError of the first row of a batch that breaks an order or a bound."""
+        """Raise the LateRowError for the first row of a batch that breaks an order or a bound."""
         self._late_rows(p, batch)
         raise AssertionError("a row was reported late, but it breaks no order")
 
     def refuse_first(self, p: int, batch: pa.RecordBatch) -> None:
-        """Refuse a batch with late rows, as :meth:`screen` does, but move no order."""
+        """Refuse a batch with late rows, as :meth:`screen` does, but do not move the orders."""
         if self._plan.spec.on_late != "raise":
             return
         before = self._frontiers[p].mark()
@@ -84,15 +84,18 @@ class Intake:
         self._frontiers[p].reset(before)
 
     def late_by_python(self, p: int, batch: pa.RecordBatch, values: dict[Node, Vector]) -> np.ndarray | None:
-        """Return bool[n] of the rows that break orders which Python follows, not the kernels; None if none does."""
+        """Return bool[n] of the rows that break an order that only Python checks, or None.
+
+        Kernels check the other orders.
+        """
         trackers = [t for t in self._frontiers[p].trackers if t.in_python]
         return self._broken(p, trackers, batch, values, {}) if trackers else None
 
     def screen(self, p: int, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
         """Return a batch without the late rows to drop, and the number of late rows. Only the orders change.
 
-        LateRowError if a row is late and ``on_late`` is ``"raise"``. EvaluationError if an ordered, bounded or promised
-        expression has no value for a row.
+        If ``on_late`` is ``"raise"``, a late row raises a LateRowError. An EvaluationError is raised if an ordered,
+        bounded or promised expression fails for a row.
         """
         late = self._late_rows(p, batch)
         if late is None:
@@ -106,21 +109,24 @@ class Intake:
         return (rows_at(batch, np.flatnonzero(~late)) if dropped else batch), int(np.count_nonzero(late))
 
     def count_into(self, m: JoinMetrics, late: int = 0) -> None:
-        """Add the late rows of each side, and ``late`` rows of both, to metrics."""
+        """Add the late rows of each side to metrics. ``late`` is added to their total."""
         m.late_rows += late
         m.left_late_rows += self.late[0]
         m.right_late_rows += self.late[1]
         m.left_lateness, m.right_lateness = self.lateness
 
     def count_late(self, p: int, batch: pa.RecordBatch, before: list[bytes]) -> None:
-        """Count and report the late rows of a batch that kernels have taken, whose orders were at ``before``."""
+        """Count and report the late rows of a batch that kernels have processed.
+
+        ``before`` are the orders before it.
+        """
         after = self._frontiers[p].mark()
         self._frontiers[p].reset(before)
         self.screen(p, batch)
         self._frontiers[p].reset(after)
 
     def _late_rows(self, p: int, batch: pa.RecordBatch) -> np.ndarray | None:
-        """Return bool[n] of the late rows, or None; LateRowError if ``on_late`` is ``"raise"``."""
+        """Return bool[n] of the late rows, or None. If ``on_late`` is ``"raise"``, raise a LateRowError."""
         frontier = self._frontiers[p]
         if not frontier.trackers and not frontier.bounds and not frontier.promised:
             return None
@@ -144,7 +150,7 @@ class Intake:
         self, p: int, trackers: Sequence[OrderTracker], batch: pa.RecordBatch, values: dict[Node, Vector],
         known: dict[Node, np.ndarray],
     ) -> np.ndarray | None:
-        """Return bool[n] of the rows that break an order of ``trackers``, or None. Move these orders."""
+        """Return bool[n] of the rows that break an order of ``trackers``, or None. This moves the orders."""
         late: np.ndarray | None = None
         for t in trackers:
             v = values[t.node]
@@ -162,7 +168,7 @@ class Intake:
         return late
 
     def refuse_errors(self, p: int, batch: pa.RecordBatch, node: Node, v: Vector) -> None:
-        """Raise EvaluationError for the first row for which an ordered, bounded or promised expression has no value."""
+        """Raise an EvaluationError if an ordered, bounded or promised expression fails for a row."""
         frontier = self._frontiers[p]
         if any(t.node is node for t in frontier.trackers):
             if not self.errors_first:
@@ -184,12 +190,12 @@ class Intake:
         return self._late_row(p, t.name, t.node, found, v, row, why, edge)
 
     def _edge(self, t: OrderTracker, was: int, found: np.ndarray, v: Vector, row: int) -> tuple[str, Any]:
-        """Return the order's position before the first late row as text, and the least value that it allowed then."""
+        """Return the order's position before the first late row as text, and the least value that it allowed there."""
         seen, present = found[:row], has_value(v)
         if present is not None:
             seen = seen[present[:row]]
         if t.node.type.kind == "float":
-            seen = seen[seen != NAN_ORDINAL]  # NaN has no place in the order
+            seen = seen[seen != NAN_ORDINAL]  # NaN has no position in the order
         turned = ~seen if t.descending else seen
         if t.nulls == "last" and t.seen_null:
             return "a null", None
@@ -218,7 +224,7 @@ class Intake:
     def _late_row(
         p: int, name: str, node: Node, found: np.ndarray, v: Vector, row: int, why: str, edge: Any
     ) -> LateRowError:
-        # Raise it without a local name, which would form a cycle with the traceback that only the collector frees.
+        # Do not name the error here: a local name would form a reference cycle with the traceback.
         null = v.valid is not None and not v.valid[row]
         what = "null" if null else shown(int(found[row]), node.type)
         error = LateRowError(
@@ -238,7 +244,7 @@ def _ordinals(node: Node, values: dict[Node, Vector], known: dict[Node, np.ndarr
 
 
 def outside(v: Vector, low: int, high: int) -> np.ndarray | None:
-    """Return bool[n] of the values outside [low, high], or None if all lie inside."""
+    """Return bool[n] of the values outside [low, high], or None if all values are inside."""
     values = v.values
     if len(values) == 0 or (low <= int(values.min()) and int(values.max()) <= high):
         return None

@@ -1,4 +1,4 @@
-"""The keys of rows: their ids in a key table, and their bytes and hashes."""
+"""Compute the keys of rows: their ids in a key table, their bytes and their hashes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def hashed(keys: Bytes) -> np.ndarray:
 
 
 def _words(plan: JoinPlan, s: int, values: dict[Node, Vector]) -> np.ndarray:
-    """Return all keys of each row as words : int64[words, n]."""
+    """Return the keys of each row as words : int64[words, n]."""
     words = []
     for node, safe in zip(plan.sides[s].keys, plan.null_safe, strict=True):
         o, valid = ordinals(values[node].values, node.type), values[node].valid
@@ -74,7 +74,7 @@ def _packed(plan: JoinPlan, s: int, n: int, values: dict[Node, Vector]) -> Bytes
 
 
 def _key_bytes(node: Node, v: Vector) -> Bytes:
-    """Return a key column as bytes that are equal for equal values, whatever its Arrow layout."""
+    """Return a key column as bytes. Equal values have equal bytes, whatever their Arrow layout."""
     if has_ordinal(node.type):
         o = np.ascontiguousarray(ordinals(v.values, node.type))
         if v.valid is not None:
@@ -83,8 +83,8 @@ def _key_bytes(node: Node, v: Vector) -> Bytes:
     if isinstance(v.values, (pa.Array, pa.ChunkedArray)):
         array = v.values if v.valid is None else _blank(v.values, v.valid)
         return Bytes.of(array)
-    # Both sides of a key have one type, so the sizes agree. They exceed what the precision needs, because Arrow lets a
-    # column have numbers of more digits.
+    # Both sides of a key have one type, so the sizes agree. They exceed what the precision needs, because Arrow permits
+    # numbers with more digits.
     size = 32 if node.type.kind == "decimal" else 33 + node.type.precision // 2
     wide = [b"" if v.valid is not None and not ok else int(x).to_bytes(size, "little", signed=True)
             for x, ok in zip(v.values, v.valid if v.valid is not None else [True] * len(v.values), strict=True)]

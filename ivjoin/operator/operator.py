@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["SymmetricHashJoin"]
 
 _PLACES = {side: p for p, side in enumerate(SIDES)}
-_REFUSALS = (ProtocolError, SchemaError, LateRowError, EvaluationError)  # before anything has changed
+_REFUSALS = (ProtocolError, SchemaError, LateRowError, EvaluationError)  # raised before any state has changed
 
 
 class SymmetricHashJoin(Operator):

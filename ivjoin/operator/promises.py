@@ -1,4 +1,4 @@
-"""The caller's promises about later rows of a side: watermarks, and the progress of the orders of a whole side."""
+"""Read the caller's promises about later rows of a side: watermarks, and positions of a whole side's orders."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ivjoin.shj.registers import I64_MAX, I64_MIN
 
 __all__ = ["check_edges", "promises_of", "requirements"]
 
-_MOST_WORDS = 64  # most texts of watermarks that an operator caches
+_MOST_WORDS = 64  # greatest number of watermark texts that an operator caches
 
 
 def promises_of(engine: Engine, p: int, values: Mapping[Any, Any]) -> list[tuple[Node, int, bool]]:
@@ -28,7 +28,7 @@ def promises_of(engine: Engine, p: int, values: Mapping[Any, Any]) -> list[tuple
     side = engine.plan.sides[p]
     promises = []
     for name, value in values.items():
-        # Programs pass the same text with every batch or so.
+        # Programs usually pass the same text with every batch.
         known = engine.watermarks.get((p, name)) if type(name) is str else None
         if known is None:
             node = side_expression(name, p, side.schema, engine.plan.spec.timezone, "watermark")
@@ -57,7 +57,7 @@ def _is_edge(edge: Any) -> bool:
 
 
 def requirements(engine: Engine, p: int) -> list[str]:
-    """Return what the orders and bounds of side p require of its next rows, as text such as ``ts >= 12``."""
+    """Return the requirements of side p's orders and bounds for its next rows, as text such as ``ts >= 12``."""
     frontier = engine.frontiers[p]
     out = []
     for t in frontier.trackers:

@@ -1,4 +1,4 @@
-"""The protocol of an operator: one call at a time, and all output of a call must be taken before the next call."""
+"""Enforce the protocol of an operator: one call at a time, and all output is read before the next call."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ class OneCall:
     """An operator that runs one call at a time, and stops for good if a call does not complete.
 
     ``busy, op._busy = op._busy, True`` sets the flag without a lock. Within such a line Python neither switches threads
-    nor raises KeyboardInterrupt; either can happen as ``acquire`` or ``release`` of a lock return. An interrupted call
+    nor raises KeyboardInterrupt. Both can happen when ``acquire`` or ``release`` of a lock returns. An interrupted call
     therefore never leaves the flag set, and only a stopped operator loses output.
     """
 
     def _begin(self) -> None:
         self._busy = False
-        self._stopped: str | None = None  # why the operator takes no more calls
-        self._pending: str | None = None  # the call whose output is not taken yet
+        self._stopped: str | None = None  # why the operator accepts no more calls
+        self._pending: str | None = None  # the call whose output is not fully read yet
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("an operator cannot be pickled or copied; take its snapshot(), and restore() that")
 
     def _enter(self, between: bool = True) -> None:
-        """Begin a call. The caller sets ``_busy`` to False at the end in any case.
+        """Begin a call. The caller must set ``_busy`` to False at the end.
 
-        ``between``: whether the output of the last call must have been taken.
+        ``between``: whether all output of the last call must have been read.
         """
         busy, self._busy = self._busy, True
         if busy:
@@ -70,18 +70,18 @@ class OneCall:
         return batch
 
     def _spares(self, error: BaseException) -> bool:
-        """Return whether a call that raised this error changed nothing, so that the operator can continue."""
+        """Return whether the failed call changed nothing, so that the operator can continue."""
         return False
 
     def _stop(self, error: BaseException) -> None:
-        """Stop the operator after a call that failed midway, because the rest of its output is lost."""
+        """Stop the operator after a call failed midway, because the rest of its output is lost."""
         if self._stopped is None:
             why = str(error) or type(error).__name__
             self._stopped = f"this operator stopped with an error and cannot go on: {why}"
             self._let_go()
 
     def _abandon(self) -> None:
-        """Stop the operator after output was abandoned; any thread may call this, and the garbage collector."""
+        """Stop the operator after its output was abandoned. Any thread or the garbage collector may call this."""
         if self._stopped is not None:
             return
         self._stopped = _ABANDONED.format(self._pending)
@@ -93,11 +93,11 @@ class OneCall:
                 self._busy = False
 
     def _stepped(self, ended: bool) -> None:
-        """Count the state after a step."""
+        """Record the size of the state after a step."""
         raise NotImplementedError
 
     def _gave(self, batch: pa.RecordBatch) -> None:
-        """Count a batch that the caller took."""
+        """Count a batch that the caller has received."""
         raise NotImplementedError
 
     def _let_go(self) -> None:
@@ -106,7 +106,7 @@ class OneCall:
 
 
 def of_one_process(op: OneCall) -> None:
-    """Stop the operator in processes forked from this one, because they would write to the same files."""
+    """Stop the operator in processes that are forked from this one, because they would write to the same files."""
     _in_files.add(op)
 
 
@@ -131,8 +131,8 @@ class Output:
     def __init__(
         self, op: OneCall | None, batch: pa.RecordBatch | None, steps: Iterator[pa.RecordBatch] | None = None
     ) -> None:
-        self._op = op  # None at the end
-        self._batch = batch  # built before the caller asks for it
+        self._op = op  # None after the last batch
+        self._batch = batch  # built before the caller requests it
         self._steps = steps
 
     def __iter__(self) -> Output:

@@ -1,11 +1,11 @@
-"""The operator's state as bytes: a JSON header (plan, frontiers, counts), then each side's rows as Arrow IPC.
+"""Serialize the operator's state: a JSON header (plan, frontiers, counts), then each side's rows as Arrow IPC.
 
-A mask says which stored rows have matched. :func:`opened` refuses damaged snapshots and newer formats. It reads older
-ones, and :func:`read` takes defaults for fields that they lack.
+A mask marks the stored rows that have matched. :func:`opened` refuses damaged snapshots and newer formats. It reads
+older ones, and :func:`read` uses defaults for fields that they lack.
 
-Keys and axis values are not written. The stored columns have everything that the condition reads, so both are computed
-again. A snapshot therefore does not depend on the index layout of an ivjoin version. A snapshot records which axes the
-index of a side uses, if these were chosen while the join ran.
+Keys and axis values are not written. The stored columns contain everything that the condition reads, so both are
+computed again. A snapshot therefore does not depend on the index layout of an ivjoin version. A snapshot records which
+axes the index of a side uses, if these were chosen while the join ran.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ from ivjoin.shj.plain import plain_type, to_plain
 
 __all__ = ["VERSION", "frontier_state", "load_frontier", "opened", "read", "sealed", "write"]
 
-_PIECE = 65536  # rows
+_PIECE = 65536  # rows per piece
 MAGIC = b"IVJOINSN"
 VERSION = 1
 
 
 def write(engine: Engine) -> bytes:
-    """Return header and rows, with a checksum after the magic and the version."""
+    """Return the header and the rows, with a checksum after the magic and the version."""
     tables = [_rows(engine, s) for s in (0, 1)]
     header = {
         "plan": engine.plan.spec.as_json,
         "frontiers": [frontier_state(f) for f in engine.frontiers],
-        # The same rows take a different number of bytes in the restored operator.
+        # The same rows use a different number of bytes in the restored operator.
         "metrics": engine.counts().as_dict() | {"state_bytes": 0},
         "careful": engine.full_predicate,
         "rekeyed": engine.rekeyed,
@@ -85,14 +85,14 @@ def read(blob: bytes, limit: Callable[[Engine], None] | None = None) -> Engine:
             engine.ended[p] = frontier.ended
         if rekeyed:
             engine.rekey()
-        engine.learn()  # axes that promises have added
+        engine.learn()  # adds the axes that promises need
         for s, led in zip((0, 1), header.get("led", (None, None)), strict=True):
             if led is not None:
                 engine.lay_out(s, *(_axis(engine, s, saved) for saved in led))
         if limit is not None:
             limit(engine)
         limits = engine.limits
-        engine.metrics = metrics  # after `limit`, and before rows are shed, which adds to them
+        engine.metrics = metrics  # after `limit`, and before rows are shed, which changes the metrics
         # The files belong to the operator that wrote the snapshot.
         engine.metrics.spilled_rows = engine.metrics.spilled_bytes = 0
         if header.get("sample") is not None:
@@ -120,13 +120,13 @@ def read(blob: bytes, limit: Callable[[Engine], None] | None = None) -> Engine:
         raise damaged(f"a stored row cannot be read: {e}") from e
     except IvjoinError:
         raise
-    except Exception as e:  # the checksum is right, so another program wrote it, and anything may be missing
+    except Exception as e:  # the checksum is right, so another program wrote it, and any field may be missing
         raise SnapshotError(f"the snapshot is damaged: {came(e)}") from e
     return engine
 
 
 def _whole(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return a batch after full validation: kernels follow its offsets, and a checksum does not stop a forger."""
+    """Return a batch after full validation. Kernels follow its offsets, and a checksum does not stop a forger."""
     batch.validate(full=True)
     return batch
 
@@ -140,18 +140,18 @@ def _types(arrays: list[pa.Array]) -> list[pa.DataType]:
 
 
 def _keeps(header: dict[str, Any]) -> tuple[bool, bool]:
-    left, right = header.get("keeps", (True, True))  # older snapshots have none
+    left, right = header.get("keeps", (True, True))  # older snapshots lack this field
     return flag(left, "keeps"), flag(right, "keeps")
 
 
 def _led(engine: Engine, s: int) -> list[Any] | None:
-    """Return the axes along which a side's rows lie in sorted runs, as expressions: their places may change."""
+    """Return the axes that sort a side's rows, as expressions, because the places of axes may change."""
     led, axes = engine.saved_layout(s), engine.plan.sides[s].axes
     return None if led is None else [None if a is None else encode(axes[a]) for a in led]
 
 
 def _axis(engine: Engine, s: int, saved: Any) -> int | None:
-    """Return the place of an axis, or -1 if it does not exist. Older snapshots have the place itself."""
+    """Return the place of an axis, or -1 if it does not exist. Older snapshots contain the place itself."""
     if saved is None or isinstance(saved, int):
         return saved
     node = decode(saved)
@@ -167,7 +167,7 @@ def _bytes(blob: Any) -> bytes:
 
 
 def opened(blob: Any, magic: bytes, newest: int) -> tuple[dict[str, Any], list[bytes]]:
-    """Return the header and the parts that :func:`sealed` wrote; SnapshotError if they are damaged or too new."""
+    """Return the header and the parts that :func:`sealed` wrote. Damaged or newer data raises a SnapshotError."""
     blob = _bytes(blob)
     if len(blob) < 22 or blob[:8] != magic:
         raise SnapshotError(f"not an ivjoin snapshot: it begins with {blob[:8]!r}, expected {magic!r}")
@@ -193,10 +193,10 @@ def opened(blob: Any, magic: bytes, newest: int) -> tuple[dict[str, Any], list[b
 
 
 def _check_rows(engine: Engine, s: int, arrays: Sequence[pa.Array], n: int, careful: bool) -> bool:
-    """Refuse rows that a push would not have stored; return whether the whole condition must decide some pair.
+    """Refuse rows that a push would not have stored. Return whether some pair needs the whole condition.
 
-    ``arrays`` are the stored columns of side s. With ``careful``, the whole condition decides each pair, so rows
-    without a key or a place may be stored. Otherwise a probe does not look at keys, bands and filters again.
+    ``arrays`` are the stored columns of side s. With ``careful``, the whole condition is evaluated for each pair, so
+    rows without a key or an axis value may be stored. Otherwise a probe does not check keys, bands and filters again.
     """
     plan, side = engine.plan, engine.plan.sides[s]
     for column, array in zip(side.stored, arrays, strict=True):
@@ -233,7 +233,7 @@ def _split(batch: pa.RecordBatch) -> tuple[list[pa.Array], np.ndarray]:
     if matched is None or matched.type != pa.bool_() or matched.null_count:
         raise damaged("it does not state for each row whether a match was found")
     columns = [pa.concat_arrays([a]) if has_unions(a.type) else a for a in batch.columns[:-1]]
-    # An older snapshot may have types that are stored as other types now.
+    # An older snapshot may use types that are now stored as other types.
     return [to_plain(a, plain_type(a.type)) for a in columns], np.asarray(matched)
 
 
@@ -257,7 +257,7 @@ def frontier_state(frontier: Frontier) -> dict[str, Any]:
 
 
 def load_frontier(frontier: Frontier, saved: dict[str, Any], s: int, schema: pa.Schema) -> None:
-    """Restore the frontier of side s from :func:`frontier_state`; SnapshotError if a value is impossible."""
+    """Restore the frontier of side s from :func:`frontier_state`. An impossible value raises a SnapshotError."""
     for t, state in zip(frontier.trackers, saved["orders"], strict=True):
         edge = whole(state["edge"], f"the greatest value of {t.name}")
         limit = t.least_after(edge)
@@ -278,7 +278,7 @@ def load_frontier(frontier: Frontier, saved: dict[str, Any], s: int, schema: pa.
         node = expression(data)
         least, most = ordinal_range(node.type)
         frontier.promised[node] = whole(low, "a watermark", least, most), whole(high, "a watermark", least, most)
-    for data, top in saved.get("tops", ()):  # older snapshots have none
+    for data, top in saved.get("tops", ()):  # older snapshots lack this field
         frontier.tops[expression(data)] = whole(top, "a watermark")
     if not frontier.tops.keys() <= frontier.promised.keys():
         raise damaged("a watermark of a falling order is not among the watermarks")

@@ -1,1 +1,1 @@
-"""The explanation of an operator, and the bounds of its output."""
+"""Explain an operator, and bound its output."""

@@ -1,4 +1,4 @@
-"""The part of an explanation about the arguments: pick, conjuncts, aggregates, inferred orders and expressions."""
+"""Explain the arguments of a join: pick, conjuncts, aggregates, inferred orders and expressions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _IN_PROBE = "decided in the compiled probe"
 
 
 def pick_lines(plan: JoinPlan) -> list[str]:
-    """Return the line that states which match a left row takes."""
+    """Return the line that states which matches a left row takes."""
     pick = plan.spec.pick
     if pick is None:
         return []

@@ -1,4 +1,4 @@
-"""``ivjoin.explain``: show how the join uses each conjunct, and how long it stores the rows of each side."""
+"""Explain how a join uses each conjunct, and how long it stores the rows of each side."""
 
 from __future__ import annotations
 
@@ -38,11 +38,14 @@ def explain_plan(
     plan: JoinPlan, frontier: Mapping[str, Mapping[Any, Any]] | None = None, arrival: Sequence[str] = (),
     seen: bool = False, tables: tuple[bool, bool] = (False, False),
 ) -> Explanation:
-    """Return what a plan does with its conjuncts, what it knows of future rows, and which rows of each side it stores.
+    """Explain what a plan does with its conjuncts, what it knows of future rows, and which rows it stores.
 
-    ``frontier`` is ``{"left": {expression: value}, "right": {...}}``, by default typical values; ``seen`` states that
-    it was computed from rows of the inputs. ``arrival`` are lines about the inputs. ``tables`` states for each side
-    whether it ends, so that its orders need not be declared. OrderError if ``frontier`` is not such a mapping.
+    - ``frontier`` is ``{"left": {expression: value}, "right": {...}}``. By default it has typical values.
+    - ``seen`` states that the frontier was computed from rows of the inputs.
+    - ``arrival`` are lines about the inputs.
+    - ``tables`` states for each side whether it is a table or files, which need no declared order.
+
+    OrderError is raised if ``frontier`` is not such a mapping.
     """
     frontiers = _frontiers(plan, {} if frontier is None else frontier)
     bounder = Bounder(plan, frontiers)
@@ -73,7 +76,7 @@ def _threads(plan: JoinPlan) -> str:
 
 
 def _frontiers(plan: JoinPlan, given: Mapping[str, Mapping[Any, Any]]) -> tuple[Frontier, Frontier]:
-    """Return the frontier of each side after a row with the given values, or with typical ones."""
+    """Return the frontier of each side after a row with the given values. Typical values replace missing ones."""
     if not isinstance(given, Mapping) or not all(
         isinstance(s, str) and s in SIDES and isinstance(values, Mapping) for s, values in given.items()
     ):
@@ -103,7 +106,7 @@ def _frontiers(plan: JoinPlan, given: Mapping[str, Mapping[Any, Any]]) -> tuple[
 
 
 def typical(t: Type) -> int:
-    """Return the ordinal of a typical value: today for dates and times, else 1000 or the nearest that the type has."""
+    """Return the ordinal of a typical value: today for dates and times, otherwise 1000 or the value nearest to it."""
     if t.kind in ("timestamp", "date"):
         days = (datetime.now(UTC).date() - date(1970, 1, 1)).days
         return days if t.kind == "date" else days * 86_400 * TICKS_PER_SECOND[t.unit]
@@ -120,12 +123,12 @@ def interval_text(low: int, high: int, t: Type) -> str:
     if low > high:
         return "is nothing"
     if t.is_discrete:
-        # An end near the type's limit is that limit moved by the width of a band; it says nothing about the rows.
+        # An end near the type's limit is that limit, shifted by the width of a band. It has no meaning for the rows.
         near = (most - least) >> 12
         low, high = (least if low - least < near else low), (most if most - high < near else high)
     if low <= least and high >= most:
         return _ANYTHING
-    if t.kind == "float":  # an infinity more or less says nothing about the rows
+    if t.kind == "float":  # the neighbour of an infinity is shown as the infinity
         least, infinity = (ordinal_of(float(end), t) for end in ("-inf", "inf"))
         low = least if low == least + 1 else low
         high = infinity if high == infinity - 1 else high
@@ -152,7 +155,7 @@ def _frontier_lines(frontiers: tuple[Frontier, Frontier], given: bool, seen: boo
 
 
 def kept_lines(plan: JoinPlan, frontiers: tuple[Frontier, Frontier]) -> list[str]:
-    """Return the lines that state which rows of each side are stored at these frontiers, and what does not prune."""
+    """Return lines that state which rows of each side are stored at these frontiers, and which terms do not prune."""
     for frontier in frontiers:
         frontier.refresh()
     bounder = Bounder(plan, frontiers)
@@ -160,7 +163,7 @@ def kept_lines(plan: JoinPlan, frontiers: tuple[Frontier, Frontier]) -> list[str
 
 
 def why_never_decided(plan: JoinPlan, s: int) -> str | None:
-    """Return why rows of a side are stored until the other input ends; None if future rows of it evict them."""
+    """Return why rows of a side are stored until the other input ends, or None if its future rows evict them."""
     frontiers = _frontiers(plan, {})
     head = _never_evicted(s)
     lines = _side(plan, s, frontiers, Bounder(plan, frontiers))
@@ -218,7 +221,7 @@ def _side(
 
 
 def _gone_by_a_better_one(plan: JoinPlan, s: int, bounder: Bounder) -> str | None:
-    """Return when a row of a picking join is released before its band ends; None if it is not."""
+    """Return when a row of a picking join is released before its band ends, or None if it is not."""
     picking = picking_of(plan)
     if s == 1:
         ways = ways_of(picking, not plan.separation.residual)

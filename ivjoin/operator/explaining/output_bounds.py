@@ -1,7 +1,7 @@
-"""Bound the later output rows of an operator from its stored rows, its frontiers and the condition.
+"""Bound the later output rows of an operator by its stored rows, its frontiers and the condition.
 
-A later output row is a pair with at least one future row, or an unmatched row. The columns of a side are in the hull of
-its stored rows and its possible future rows. Propagation of the condition narrows both hulls for pairs.
+A later output row is a pair with at least one future row, or an unmatched row. The values of a side lie in the hull of
+its stored rows and its possible future rows. For pairs, the condition narrows both hulls by propagation.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ __all__ = ["output_bounds", "stored_span"]
 
 
 def output_bounds(engine: Engine, taking: bool) -> dict[str, tuple[Any, Any]]:
-    """Return closed bounds of each output column over all later rows: {column: (inf, sup)}, None for no bound.
+    """Return closed bounds of each output column over all later rows: {column: (inf, sup)}, with None for no bound.
 
-    ``taking`` states that the output of a call is still being taken. The result is empty if no row can follow. Bounds
-    say nothing about NULL. If NaN can follow, there is no upper bound, because NaN is above all numbers.
+    ``taking`` states that the output of a call is still being read. The result is empty if no row can follow. Bounds do
+    not cover NULL. If NaN can follow, there is no upper bound, because NaN is above all numbers.
     """
     from ivjoin.propagation import Bounds, Dom, Outcome, contract_nodes
 
@@ -41,7 +41,7 @@ def output_bounds(engine: Engine, taking: bool) -> dict[str, tuple[Any, Any]]:
             if index is not None:
                 wanted[s][index] = engine.column(s, index)
     hulls: list[dict[Node, Dom]] = []
-    comes = []  # whether a later output row can have a row of the side
+    comes = []  # for each side: whether a later output row can contain a row of it
     for s in (0, 1):
         known = [c for c in wanted[s].values() if has_ordinal(c.type)]
         known += [n for n in engine.frontiers[s].intervals if n not in known]
@@ -50,7 +50,7 @@ def output_bounds(engine: Engine, taking: bool) -> dict[str, tuple[Any, Any]]:
         hulls.append({n: _hull(engine, taking, s, n) for n in known if has_ordinal(n.type)})
         comes.append(not engine.ended[s] or any(n for _, n in engine.rows_at_hand(s, taking)))
     parts: list[dict[Node, Dom]] = []
-    # A pair has a future row, or belongs to the output that is still being taken.
+    # A pair contains a future row, or belongs to the output that is still being read.
     fresh = not engine.ended[0] or not engine.ended[1] or taking
     if fresh and comes[0] and comes[1] and not plan.never and how.anti is None:
         both = hulls[0] | hulls[1]
@@ -103,7 +103,7 @@ def _hull(engine: Engine, taking: bool, s: int, node: Node) -> Any:
             spans.append((ordinal_of(future.lo, t), high))
         elif future.may_nan:
             spans.append((NAN_ORDINAL, NAN_ORDINAL))
-    if any(layout.places[layout.index[c.params[1]]] < 0 for c in columns_of(node)):  # not stored
+    if any(layout.places[layout.index[c.params[1]]] < 0 for c in columns_of(node)):  # the column is not stored
         if any(n for _, n in engine.rows_at_hand(s, taking)):
             return Dom.top(t)
         here = None
@@ -138,7 +138,7 @@ def outside(engine: Engine, s: int, spans: Mapping[Node, tuple[int, int]]) -> np
 
 
 def stored_span(engine: Engine, s: int, node: Node, taking: bool = False) -> tuple[int, int] | None:
-    """Return the least and greatest ordinal of an expression over the stored rows of side s; None if all are null."""
+    """Return the least and greatest ordinal of an expression in the stored rows of side s, or None if all are NULL."""
     least, most, names = [], [], engine.layouts[s].index
     for column, n in engine.rows_at_hand(s, taking):
         if not n:

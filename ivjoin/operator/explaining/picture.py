@@ -1,4 +1,4 @@
-"""An explanation as a picture: a box for each operator with its possible values, and the stored rows."""
+"""Draw an explanation: a box for each operator with its possible values, and the stored rows."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from textwrap import shorten, wrap
 __all__ = ["Box", "Explanation"]
 
 _CHAR, _LINE, _PAD, _GAP, _LEVEL = 7.3, 16, 8, 14, 46  # pixels
-_LONGEST = 44  # characters of a line in a box
+_LONGEST = 44  # greatest number of characters in a line of a box
 _COLOURS = {"left": "#dbeafe", "right": "#ffedd5", "both": "#f3f4f6", "none": "#ffffff"}
 _INK, _LINES = "#1f2937", "#9ca3af"
 
 
 @dataclass(frozen=True)
 class Box:
-    """An operator of the condition."""
+    """An operator of the condition, as drawn in the picture."""
 
     name: str
     label: str  # its symbol or function, or the column
-    values: str  # what it can be for future rows
+    values: str  # its possible values for future rows
     args: tuple[str, ...]  # names of the boxes of its operands
     side: str  # left, right, both or none
 
@@ -37,14 +37,14 @@ class Explanation(str):
         return self
 
     def __repr__(self) -> str:
-        """Return the text itself, so that an interactive session shows it in lines."""
+        """Return the text itself, so that an interactive session shows its lines."""
         return str(self)
 
     def __reduce__(self) -> tuple[type[Explanation], tuple[str, tuple[Box, ...], tuple[str, ...]]]:
         return Explanation, (str(self), self.boxes, self.state)
 
     def with_line(self, line: str) -> Explanation:
-        """Return the explanation with a line after its first one."""
+        """Return the explanation with a line inserted after its first line."""
         first, rest = self.split("\n", 1)
         return Explanation(f"{first}\n{line}\n{rest}", self.boxes, self.state)
 
@@ -106,7 +106,7 @@ class Explanation(str):
         return f"{drawn}<details><summary>in words</summary><pre>{escape(str(self))}</pre></details>"
 
     def _rows(self) -> list[list[Box]]:
-        """Return the boxes by their distance from the root, each row ordered by the boxes that read it."""
+        """Return the boxes by their distance from the root. Each row is sorted by the boxes that read it."""
         level: dict[str, int] = {b.name: 0 for b in self.boxes}
         for b in reversed(self.boxes):  # operands precede the boxes that read them
             for a in b.args:

@@ -1,7 +1,7 @@
-"""Expressions, bands and intervals in the words of the condition, only for explanations.
+"""Write expressions, bands and intervals as the user wrote them. Only explanations use this.
 
-An explanation omits the parts that a rewrite adds: the neighbouring double that rounding needs, and the widening to a
-common type. It also omits the branch that retains a NaN or a row that passes the band.
+A rewrite adds parts that an explanation omits: the neighbouring double that rounding needs, and the cast to a common
+type. It also adds a branch that retains a NaN or a row that passes the band.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _is_below(value: Any) -> bool:
 
 
 def _is_edge(n: Node) -> bool:
-    """Return whether a node is an end of its type, at which a band holds for every value of the other side."""
+    """Return whether a node is a limit of its type, where a band is true for every value of the other side."""
     if n.op != "literal" or n.params[0] is None:
         return False
     value = n.params[0]
@@ -121,7 +121,7 @@ def _span(dom: Any, t: Type) -> str:
     high = most if dom.hi is None else ordinal_of(dom.hi, t)
     if t.kind == "float":
         most = ordinal_of(float("inf"), t)
-    # An end near the type's limit is that limit moved by the width of a band.
+    # An end near the type's limit is that limit, shifted by the width of a band.
     near = (most - least) >> 12 if t.is_discrete else 0
     below, above = low - least > near, most - high > near
     if low == high:

@@ -1,1 +1,1 @@
-"""One answer for each left row: aggregates of its matches, or the best of them, from right rows in sorted runs."""
+"""Give each left row one answer from sorted right rows: aggregates of its matches, or the best match."""

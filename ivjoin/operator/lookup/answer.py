@@ -1,4 +1,4 @@
-"""Output batches of aggregates for left rows that no later right row can match."""
+"""Build output batches of aggregates for left rows that no later right row can match."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from ivjoin.shj.plain import from_plain, plain_type, to_plain
 
 __all__ = ["MOST_PAIRS", "Answers", "LookupPlan", "parts_within"]
 
-_MOST_ROWS = 65_536  # left rows that are looked up at once
-MOST_PAIRS = 1 << 18  # pairs that are decided at once
-_FIRST_ROWS = 1 << 13  # left rows of the first piece whose pairs are decided
+_MOST_ROWS = 65_536  # left rows per lookup
+MOST_PAIRS = 1 << 18  # pairs that are evaluated at once
+_FIRST_ROWS = 1 << 13  # left rows of the first piece whose pairs are evaluated
 
 
 class LookupPlan(Protocol):
-    """A plan and how its left rows find their matches, as answers use them."""
+    """A plan and its search for matches, as answers use them."""
 
     plan: JoinPlan
     how: JoinType
@@ -42,13 +42,13 @@ class LookupPlan(Protocol):
     terms: list[Term]
     order: tuple[Node, bool] | None
 
-    axis: int | None  # sorts the right rows
+    axis: int | None  # the right axis that sorts the right rows
 
     def decides(self) -> list[Node]: ...
 
 
 class Answers:
-    """Aggregates the stored right rows that match left rows."""
+    """Aggregate the stored right rows that match left rows."""
 
     def __init__(self, engine: LookupPlan) -> None:
         self._engine = engine
@@ -60,13 +60,13 @@ class Answers:
         self._previous = plan.spec.include_previous
         self._all = engine.how.keep[0]
         self._in_order = comes_in_order(plan, engine.order, engine.axis)
-        self._most = min(plan.spec.batch_size, _MOST_ROWS)  # rows of an output batch
+        self._most = min(plan.spec.batch_size, _MOST_ROWS)  # greatest number of rows in an output batch
 
     def limit_output(self, rows: int) -> None:
         self._most = min(self._most, rows)
 
     def without(self, batch: pa.RecordBatch, s: int = 0) -> Iterator[pa.RecordBatch]:
-        """Yield output for rows of side s that match nothing; only left rows have any."""
+        """Yield output for rows of side s without a match. Only left rows have such output."""
         for piece in pieces_of(batch, self._engine.plan.spec.batch_size):
             n = piece.num_rows
             columns = [from_plain(a, t) for a, t in zip(piece.columns, self._schema.types, strict=False)]
@@ -82,7 +82,7 @@ class Answers:
                         yield batch
 
     def blocks(self, rows: Rows, runs: list[Run]) -> Iterator[tuple[Rows, list[Pairs] | None]]:
-        """Yield rows in pieces whose pairs can be decided at once, with their pairs in each run."""
+        """Yield rows in pieces whose pairs can be evaluated at once, with their pairs in each run."""
         if not self._asks(runs):
             for part in self._parts(rows, runs) if self._lists else [slice(0, len(rows))]:
                 yield rows.slice(part.start, part.stop) if part.stop - part.start < len(rows) else rows, None
@@ -94,15 +94,15 @@ class Answers:
             pairs = [self._pairs(run, some, MOST_PAIRS) for run in runs]
             done = min((n for _, n in pairs), default=len(some))
             yield some.slice(0, done), [_of_rows(found, 0, done) for found, _ in pairs]
-            start, size = start + done, 2 * done  # rows beyond the limit of pairs would be looked up again
+            start, size = start + done, 2 * done  # rows beyond the limit of pairs would be looked up twice
 
     def _parts(self, rows: Rows, runs: list[Run]) -> Iterator[slice]:
-        """Yield parts of rows whose lists can be made at once."""
+        """Yield ranges of rows whose lists can be built at once."""
         sizes = sum((run.find(rows, self._engine.terms).ranges.sizes for run in runs), np.zeros(len(rows), np.int64))
         yield from parts_within(sizes, MOST_PAIRS)
 
     def _pairs(self, run: Run, rows: Rows, most: int) -> tuple[Pairs, int]:
-        """Return pairs of a run, and for how many left rows."""
+        """Return pairs of a run, and the number of left rows that they cover."""
         return run.pairs(rows, run.find(rows, self._engine.terms), most)
 
     def _asks(self, runs: list[Run]) -> bool:
@@ -128,7 +128,7 @@ class Answers:
     def reduced(
         self, rows: Rows, runs: list[Run], pairs: list[Pairs] | None
     ) -> tuple[np.ndarray, list[pa.Array]]:
-        """Return how many right rows each left row matches : int64[n], and its aggregates, some as plain arrays."""
+        """Return the number of matches of each left row : int64[n], and its aggregates. Some are plain arrays."""
         n = len(rows)
         partners = np.zeros(n, dtype=np.int64)
         parts: list[Partial] | None = None
@@ -166,7 +166,7 @@ class Answers:
 
 
 def parts_within(sizes: np.ndarray, most: int) -> Iterator[slice]:
-    """Cut rows into parts whose sizes : int64[n] add up to ``most`` at most, or that are one row."""
+    """Split rows into parts whose sizes : int64[n] add up to at most ``most``. A part has at least one row."""
     ends, start = np.cumsum(sizes), 0
     while start < len(sizes):
         before = int(ends[start - 1]) if start else 0

@@ -1,4 +1,4 @@
-"""Output batches of the best matches of left rows that no later right row can match."""
+"""Build output batches of the best matches of left rows that no later right row can match."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from ivjoin.shj.sorting import order_by_key
 
 __all__ = ["BestAnswers", "BestMatches", "padded"]
 
-_FEW = 256  # pairs that are sorted at once
+_FEW = 256  # below this number of pairs, one sort of all keys is used
 _WAY_OUT = "; asof_join(direction='nearest') with how='left' or 'inner', without ties='all', takes any distance"
 
 
 class BestAnswers(Answers):
-    """Takes the best of the stored right rows that match left rows."""
+    """Choose the best of the stored right rows that match left rows."""
 
     def __init__(self, engine: LookupPlan) -> None:
         super().__init__(engine)
@@ -54,11 +54,11 @@ class BestAnswers(Answers):
         return run.pairs(rows, run.find(rows, self._engine.terms), most, trim)
 
     def _near(self, node: Node) -> bool:
-        """Return whether a conjunct is an upper bound of the distance that picks, so that the nearest rows decide."""
+        """Return whether a conjunct limits the distance that ranks rows. If so, checking the nearest rows suffices."""
         return node.op in (ops.LE, ops.LT) and node.args[0] is self._pick.by[0] and node.args[1].op == "literal"
 
     def untaken(self, rows: Rows) -> Iterator[pa.RecordBatch]:
-        """Yield output for right rows that no later left row can match and that no left row has taken."""
+        """Yield output for right rows that no left row has taken and no later left row can match."""
         assert self.taken is not None
         at = np.flatnonzero(~self.taken.of(rows.seq))
         for piece in self._builder.slices(len(at)):
@@ -81,11 +81,11 @@ class BestAnswers(Answers):
             yield BestMatches(some, found, self.chosen(found))
 
     def _checks(self) -> list[Node]:
-        """Return what is still to be decided of the pairs of runs."""
+        """Return the conjuncts that remain to be evaluated for the pairs of runs."""
         return self._engine.decides()
 
     def emitted(self, looked: BestMatches, done: np.ndarray | None = None) -> Iterator[pa.RecordBatch]:
-        """Yield left rows with their best matches. ``done`` : bool[n], if given, marks the rows."""
+        """Yield left rows with their best matches. ``done`` : bool[n], if given, selects the rows."""
         chosen = looked.chosen
         if self.taken is not None:
             self.taken.add(looked.found.seq[chosen])
@@ -103,7 +103,7 @@ class BestAnswers(Answers):
             yield from in_parts(built, piece.start, piece.stop)
 
     def chosen(self, found: Matches) -> np.ndarray:
-        """Return the pairs that are taken, by left row and then by rank : int64[p]."""
+        """Return the chosen pairs, sorted by left row and then by rank : int64[p]."""
         n = len(found.here)
         if self._engine.plan.spec.picks_one and bool((found.here[1:] > found.here[:-1]).all()):
             return np.arange(n)
@@ -120,12 +120,12 @@ class BestAnswers(Answers):
             for key in keys:
                 k = key[order]
                 new[1:] |= k[1:] != k[:-1]
-            place = np.maximum.accumulate(np.where(new, place, 0))  # of the first row that ties
+            place = np.maximum.accumulate(np.where(new, place, 0))  # the place of the first row of a tie
         first = np.repeat(start, np.diff(np.append(start, n)))
         return order[place - first < self._pick.k]
 
     def _keys(self, found: Matches) -> list[np.ndarray]:
-        """Return arrays that compare the pairs, the first one first."""
+        """Return arrays that rank the pairs, most significant first."""
         vectors = evaluate(self._pick.by, found.column, len(found.here))
         for node, v in zip(self._pick.by, vectors, strict=True):
             if v.error is not None and v.error.any():
@@ -135,7 +135,7 @@ class BestAnswers(Answers):
 
 
 def _least(here: np.ndarray, keys: Sequence[np.ndarray]) -> np.ndarray:
-    """Return the least pair of each left row by some keys, the first one first : int64[left rows]."""
+    """Return the least pair of each left row by ``keys``, most significant first : int64[left rows]."""
     at = None if rises(here) else np.argsort(here, kind="stable")
     for key in keys:
         of = here if at is None else here.take(at)
@@ -150,10 +150,10 @@ def _least(here: np.ndarray, keys: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _order(here: np.ndarray, keys: list[np.ndarray], seq: np.ndarray) -> np.ndarray:
-    """Return the order of pairs by left row, by the keys, and by arrival : int64[p]."""
+    """Return the order of pairs by left row, keys and arrival : int64[p]."""
     if len(here) < _FEW or not rises(here):
         return np.lexsort((seq, *keys[::-1], here))
-    order: np.ndarray | None = None  # the pairs of one run come by left row: sort those of each row
+    order: np.ndarray | None = None  # pairs of one run are sorted by left row: sort only within each row
     same = here[1:] == here[:-1]
     for key in (seq, *keys[::-1]):
         values = key if order is None else key.take(order)
@@ -172,14 +172,14 @@ class BestMatches:
 
     @property
     def best(self) -> np.ndarray:
-        """Return for each row the place of its only best match in ``found``, or -1 : int64[n]."""
+        """Return the place in ``found`` of each row's only best match : int64[n], or -1."""
         out = np.full(len(self.rows), -1, dtype=np.int64)
         out[self.here] = self.chosen
         return out
 
 
 class StoredAt:
-    """Stored rows at places, as an BatchBuilder reads them."""
+    """Stored rows at given places, as a BatchBuilder reads them."""
 
     def __init__(self, rows: Rows, at: np.ndarray, layout: RowLayout) -> None:
         self._rows, self._at, self._layout = rows, at, layout
@@ -192,7 +192,7 @@ class StoredAt:
 
 
 class PairRows:
-    """The right rows of pairs, as an BatchBuilder reads them; -1 is a row of nulls."""
+    """The right rows of pairs, as a BatchBuilder reads them. -1 is a row of NULLs."""
 
     def __init__(self, found: Matches, at: np.ndarray, layout: RowLayout) -> None:
         self._found, self._at = found, at
@@ -215,10 +215,10 @@ class PairRows:
 
 
 def padded(counts: np.ndarray, found: np.ndarray, alone: np.ndarray | bool | None) -> tuple[np.ndarray, np.ndarray]:
-    """Return rows for output, and what was found for each, or -1 : (int64[m], intN[m]).
+    """Return output rows, and the match of each or -1 : (int64[m], intN[m]).
 
-    Row by row, ``found`` has ``counts`` : int64[n] entries for each row. ``alone`` are the rows that come once if
-    nothing was found for them.
+    ``found`` has ``counts[i]`` entries for row i, in the order of the rows. ``alone`` selects the rows that are emitted
+    once if they have no match.
     """
     many = counts if alone is None else np.maximum(counts, np.asarray(alone, dtype=np.int64))
     index = np.repeat(np.arange(len(counts)), many)

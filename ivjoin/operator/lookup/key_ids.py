@@ -1,4 +1,4 @@
-"""The ids of keys while left rows wait or while whole tables are looked up, and the release of ids."""
+"""Assign ids to keys while left rows wait or while whole tables are looked up, and free unused ids."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from ivjoin.shj.store.keys import ByteKeys, IntKeys, KeyTable, NoKeys
 
 __all__ = ["KeyIds", "ends_of", "key_table", "sweep_keys"]
 
-_NARROW = 4  # times as many ids as rows are worth less than naming keys by a table
-_SOME = 1024  # ids that are worth so in any case
-_MANY_IDS = 4096  # ids from which on some may be freed
-_NEVER = 2**31  # keys in use: a table with so many frees none by itself
+_NARROW = 4  # integer keys are their own ids if their range is at most _NARROW times the number of rows, plus _SOME
+_SOME = 1024  # see _NARROW
+_MANY_IDS = 4096  # unused ids are freed only if at least this number of ids exists
+_NEVER = 2**31  # keys in use: with this value, a table frees no ids on its own
 
 
 def key_table(plan: JoinPlan) -> KeyTable:
     keys = (IntKeys if plan.int_keys else ByteKeys if plan.null_safe else NoKeys)()
-    keys.live = _NEVER  # only `sweep_keys` frees ids, because only the caller knows which are in use
+    keys.live = _NEVER  # only `sweep_keys` frees ids, because only the caller knows which ids are in use
     return keys
 
 
@@ -39,7 +39,7 @@ def sweep_keys(keys: KeyTable, rows: int, used: Callable[[], Iterable[np.ndarray
 
 
 def ends_of(values: np.ndarray, usable: np.ndarray | None) -> tuple[int, int] | None:
-    """Return the least and the greatest of the usable values : int64[n]; None if there are none."""
+    """Return the least and greatest usable value : int64[n], or None if no value is usable."""
     values = values if usable is None else values[usable]
     if not len(values):
         return None
@@ -58,10 +58,12 @@ class KeyIds:
         cls, left: tuple[np.ndarray, np.ndarray | None], right: tuple[np.ndarray, np.ndarray | None], keys: KeyTable,
         ends: Callable[[np.ndarray, np.ndarray | None], tuple[int, int] | None] | None = None,
     ) -> tuple[KeyIds, tuple[np.ndarray, np.ndarray]]:
-        """Return ids of both sides' keys, and the keys. Whole numbers close to each other are their own ids.
+        """Return ids of both sides' keys, and the keys.
 
-        ``left``, ``right`` : (int64[n], bool[n] or None) are keys and the rows that can match. ``ends`` is
-        :func:`ends_of` by several threads.
+        If integer keys are close to each other, they are their own ids.
+
+        ``left`` and ``right`` : (int64[n], bool[n] or None) are keys and the rows that can match. ``ends`` is
+        :func:`ends_of` with several threads.
         """
         kids = left[0], right[0]
         if not isinstance(keys, IntKeys):

@@ -1,12 +1,12 @@
-"""The engine of an operator that gives each left row one answer: aggregates of its matches, or the best of them.
+"""Give each left row one answer: aggregates of its matches, or the best of them.
 
-Left rows wait until no future right row can match them. Then their matches are looked up among the sorted right rows.
-If the condition consists of keys and bands along the sort order, the matches are a range, which is aggregated as a
-whole. Otherwise the pairs of the range are evaluated in pieces.
+A left row waits until no future right row can match it. Then its matches are looked up among the sorted right rows. If
+the condition has only keys and bands along the sort order, the matches are a range, which is aggregated as a whole.
+Otherwise the pairs of the range are evaluated in pieces.
 
-With a pick of the last, the first or the nearest match, two more rules apply. A left row is looked up once the frontier
-of the value that ranks the matches shows that its best match may be final. A right row is evicted once another row of
-its key is better for every left row.
+A pick of the last, the first or the nearest match adds two rules. A left row is looked up once the frontier of the
+ranking value shows that its best match may be final. A right row is evicted once another row of its key is better for
+every left row.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from ivjoin.shj.store.disk.process_memory import give_back
 
 __all__ = ["LookupEngine"]
 
-_ROW_WORDS = 6  # of each row, next to its axes
-_REDUCED = 3  # words of a right row, for each aggregate
-_WORDS = 10  # of each row, while aggregates are computed
-_SPARE = 12 << 20  # bytes that these may take in addition to the limit
-_TWICE = 24 << 20  # the same for rows that exist twice for a moment
-_SOME = 16  # if 1 in so many rows is new, rows are evicted before a batch is refused or columns are spilled
+_ROW_WORDS = 6  # words of each row, without its axes
+_REDUCED = 3  # words of a right row for each aggregate
+_WORDS = 10  # words of each row while aggregates are computed
+_SPARE = 12 << 20  # bytes of these words that may exceed the limit
+_TWICE = 24 << 20  # the same for rows that are briefly stored twice
+_SOME = 16  # evict rows before refusing a batch or spilling columns, if 1 / _SOME of the rows is new
 
 
 class LookupEngine(LookupState):
@@ -52,10 +52,10 @@ class LookupEngine(LookupState):
         self._answers = answers_of(self)
         self._untaken()
         self._new: Rows | None = None  # left rows that have just arrived
-        self._row_bytes = [0, 0]  # the most bytes of a row of each side on average over a batch
-        self._since, self._stale = 0, False  # rows since the last eviction, and whether a frontier has moved since
+        self._row_bytes = [0, 0]  # for each side, the greatest average size of a row in a batch
+        self._since, self._stale = 0, False  # rows since the last eviction; whether a frontier has moved since
         self._beyond = self._at_end = False  # see `Evaluated`
-        self._early: Early | None = None  # of a pick of one row
+        self._early: Early | None = None  # only for a pick of one row
         self._thinning: Thinning | None = None
         self._learned()
 
@@ -82,7 +82,7 @@ class LookupEngine(LookupState):
         self._learned()
 
     def _untaken(self) -> None:
-        """Collect evicted right rows if they are emitted where no left row has taken them."""
+        """Collect evicted right rows if unmatched right rows are emitted."""
         self.right.evicted = [] if self.how.keep[1] else None
 
     @property
@@ -115,16 +115,16 @@ class LookupEngine(LookupState):
             self._answers.limit_output(self.limits.budget.output_rows(sum(self._row_bytes)))
 
     def _want(self, p: int, batch: pa.RecordBatch) -> None:
-        """Request the memory of a batch, and of results that the stored rows still need."""
+        """Request the memory for a batch, and for results that the stored rows still need."""
         n, spec = batch.num_rows, self.plan.spec
         words = len(self.plan.sides[p].axes) + _ROW_WORDS + (_REDUCED * len(spec.aggregates) if p == 1 else 0)
         size = batch.nbytes + 8 * words * n + self._later()
         self.account.want(lambda: size + (0 if self.plan.int_keys else self.keys.more(n, batch.nbytes)))
 
     def _later(self) -> int:
-        """Return the bytes of results still to be computed, and of the arrays that compute them of the longest run.
+        """Return the bytes of pending results, and of the arrays that compute the results of the longest run.
 
-        Of a pick: the bytes of rows that exist twice, with their order, while runs are merged.
+        For a pick, return the bytes of rows and their order that are briefly stored twice while runs are merged.
         """
         if self._thinning is not None:
             return max(0, 8 * len(self.right) * (len(self.plan.sides[1].axes) + 12) - _TWICE)
@@ -162,7 +162,7 @@ class LookupEngine(LookupState):
         yield from self._emit_and_evict(p, False)
 
     def _emit_and_evict(self, p: int, force: bool) -> Iterator[pa.RecordBatch]:
-        """Emit what a side's frontier decides, and evict rows that nothing can match."""
+        """Emit the rows that a side's new frontier makes final, and evict rows that cannot match."""
         self.bounder.move(p, force, len(self.right) if p == 0 else len(self.left))
         self._stale = self._stale or force
         new, self._new = self._new, None
@@ -189,20 +189,20 @@ class LookupEngine(LookupState):
             self.right.compact(files)
 
     def _answered(self, rows: Rows) -> Generator[pa.RecordBatch, None, Rows]:
-        """Emit what is decided of left rows, and return the others. The runs it read are free again before a merge."""
+        """Emit the final left rows, and return the others. The generator releases the runs before the next merge."""
         rest, found = self._final(rows)
         yield from self._eased(self._out(found))
         return rest
 
     def _eased(self, out: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the output, and release the pages of files that each batch has read."""
+        """Yield the output, and release the file pages that each batch has read."""
         for batch in out:
             if self.account.files is not None:
                 self.account.files.ease()
             yield batch
 
     def _final(self, rows: Rows) -> tuple[Rows, Rows | list[Ripe]]:
-        """Return the rows that are not decided, and the others, of a pick with their matches."""
+        """Return the rows that are not final, and the others. For a pick, the others have their matches."""
         if self._early is not None:
             return self._early.split(rows, self.right)
         bounds: AxisBounds = self.bounder.bounds(0)
@@ -238,23 +238,23 @@ class LookupEngine(LookupState):
             if merges:
                 self.right.merge()
                 if self.limits is not None:
-                    give_back()  # the arrays of the sort
+                    give_back()  # return the memory of the sort to the system
             self._evict_dead(bounds, force or merges)
         if self.right.evicted is None:
             self.went(1, held - len(self.right))
 
     def _may_be_dead(self, bounds: AxisBounds) -> bool:
-        """Return whether some right row may be dead. If not, rows that have just arrived need not become a run."""
+        """Return whether a right row may be dead. If not, new rows need not become a run."""
         if bounds is None:
             return self.ended[0] or not self._previous
         return self._merges() or any(low != I64_MIN or high != I64_MAX for low, high in bounds)
 
     def _merges(self) -> bool:
-        """Return whether all runs are merged first, so that the better rows of a key meet the worse ones."""
+        """Return whether all runs are merged first, so that better and worse rows of a key are in one run."""
         return self._thinning is not None and self._thinning.possible()
 
     def _evict_dead(self, bounds: AxisBounds, force: bool) -> None:
-        """Evict the right rows that no left row can match, or for which another row is better."""
+        """Evict the right rows that no left row can match, or that are worse than another row."""
         if self._previous:
             axis = self.axis
             assert axis is not None

@@ -1,4 +1,4 @@
-"""The memory limit of an operator that looks up left rows: refuse a batch, or spill columns."""
+"""Limit the memory of an operator that looks up left rows: refuse a batch, or spill columns."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ivjoin.shj.store.disk.process_memory import give_back
 
 __all__ = ["LookupLimits"]
 
-_PAGES = 8 << 20  # bytes of file pages that may stay in memory in addition to the limit
-_FULL = 8  # after columns were spilled, one byte in so many of the limit is free
+_PAGES = 8 << 20  # bytes of file pages that may stay in memory on top of the limit
+_FULL = 8  # a spill leaves 1 / _FULL of the limit free
 
 
 class LookupLimits:
@@ -31,7 +31,7 @@ class LookupLimits:
         engine = self._engine()
         if engine is None:
             return
-        # Small arrays that steps have freed are returned to the system before they add up to the size of the state.
+        # Return small freed arrays to the system before they add up to the size of the state.
         self._trimming.stepped(engine.bytes_held())
         if engine.account.files is not None:
             engine.account.files.release_pages(_PAGES)

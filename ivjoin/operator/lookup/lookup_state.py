@@ -1,4 +1,4 @@
-"""The state of an operator that looks up left rows: its rows, their counts and bytes, and its frontiers."""
+"""Store the state of an operator that looks up left rows: rows, counts, bytes and frontiers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["LookupState"]
 
 
 class LookupState(Engine):
-    """The plan, the frontiers, the rows and the counts of such an operator."""
+    """The plan, the frontiers, the rows and the counts of a lookup."""
 
     def __init__(self, plan: JoinPlan, late_within: bool = True) -> None:
         super().__init__(plan, late_within)
@@ -48,11 +48,11 @@ class LookupState(Engine):
         return sum(self.bytes_of_sides()) + self.keys.nbytes
 
     def bytes_of_sides(self) -> tuple[int, int]:
-        """Return the bytes of each side without the keys, which both share."""
+        """Return the bytes of each side, without the keys that both sides share."""
         return self.left.nbytes, self.right.nbytes
 
     def came(self, p: int, rows: int, late: int) -> None:
-        """Count ``rows`` rows that were pushed on side p, including ``late`` late rows."""
+        """Count ``rows`` pushed rows of side p, including ``late`` late rows."""
         m = self.metrics
         m.late_rows += late
         if p == 0:
@@ -61,7 +61,7 @@ class LookupState(Engine):
             m.right_rows_in, m.right_late_rows = m.right_rows_in + rows, m.right_late_rows + late
 
     def went(self, p: int, rows: int) -> None:
-        """Count rows of side p that are decided and no longer stored."""
+        """Count rows of side p that are final and no longer stored."""
         if p == 0:
             self.metrics.left_rows_retired += rows
         else:
@@ -79,7 +79,10 @@ class LookupState(Engine):
         return m
 
     def spill(self, files: Files, most: int) -> None:
-        """Spill columns until at most ``most`` bytes are in memory, or none; MemoryLimitError if the disk is full."""
+        """Spill columns until at most ``most`` bytes are in memory, or all are spilled.
+
+        A full disk raises MemoryLimitError.
+        """
         first, second = self.bytes_of_sides()
         ways: list[Callable[[], object]] = [partial(spill, self.left.chunks, files), partial(self.right.spill, files)]
         for way in ways if first > second else ways[::-1]:
@@ -87,7 +90,7 @@ class LookupState(Engine):
                 way()
 
     def make_room(self, force: bool) -> None:
-        """Drop rows that no row can match. Without ``force``, only if they are likely to be many."""
+        """Drop rows that cannot match. Without ``force``, do so only if they are likely to be many."""
         raise NotImplementedError
 
     def is_refused(self, error: BaseException) -> bool:

@@ -1,4 +1,4 @@
-"""Pairs of left rows and stored right rows: find those that satisfy the whole condition, and gather their columns."""
+"""Find the pairs of left rows and stored right rows that satisfy the condition, and gather their columns."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Layouts = tuple[RowLayout, RowLayout]
 def pair_columns(
     layouts: Layouts, rows: Rows, stored: Rows, here: np.ndarray, there: np.ndarray
 ) -> Callable[[str, str], pa.Array]:
-    """Return what gathers a column of pairs, for an evaluation."""
+    """Return a function that gathers a column of pairs for an evaluation."""
 
     def column(side: str, name: str) -> pa.Array:
         s, of, at = (0, rows, here) if side == "left" else (1, stored, there)
@@ -33,7 +33,7 @@ def pair_columns(
 def true_pairs(
     nodes: Sequence[Node], layouts: Layouts, rows: Rows, stored: Rows, here: np.ndarray, there: np.ndarray
 ) -> Pairs:
-    """Return the pairs for which every conjunct is TRUE; EvaluationError if one has an error."""
+    """Return the pairs for which every conjunct is TRUE. An error in a conjunct raises an EvaluationError."""
     if nodes and len(here):
         true = holds(nodes, pair_columns(layouts, rows, stored, here, there), len(here))
         here, there = here[true], there[true]
@@ -64,7 +64,7 @@ class Matches:
 
     @property
     def runs(self) -> int:
-        """Return how many runs have some of the pairs."""
+        """Return the number of runs that contain at least one pair."""
         return len(self._there)
 
     def column(self, side: str, name: str) -> pa.Array:
@@ -83,7 +83,7 @@ class Matches:
         return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
 
     def right(self, name: str, at: np.ndarray) -> pa.Array:
-        """Return a right column for the pairs at these places : int64[m]."""
+        """Return a right column for the pairs at places ``at`` : int64[m]."""
         layout = self._layouts[1]
         place = layout.places[layout.index[name]]
         if not self._stored or not len(at):

@@ -1,4 +1,4 @@
-"""Evaluate rows of a side: keys and axes, and find the rows that can match."""
+"""Evaluate the keys and axes of a side's rows, and find the rows that can match."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class Arrived:
     """The evaluated rows of a batch."""
 
     every: Rows
-    usable: np.ndarray | None  # bool[n]: the rows that may match; None for all
+    usable: np.ndarray | None  # bool[n]: the rows that may match, or None for all rows
     found: Evaluated
 
     @property
     def kids(self) -> tuple[np.ndarray, np.ndarray | None]:
-        """Return the keys of all rows, and ``usable``."""
+        """Return the key ids of all rows, and ``usable``."""
         return self.every.kids, self.usable
 
     @property
@@ -48,9 +48,9 @@ def read(
     plan: JoinPlan, s: int, columns: Sequence[pa.Array], seq: np.ndarray, keys: KeyTable,
     every: Sequence[pa.Array] | None = None,
 ) -> Arrived:
-    """Evaluate rows of side s, as :func:`evaluated` does, and find their keys.
+    """Evaluate rows of side s with :func:`evaluated`, and find their key ids.
 
-    ``columns`` are the stored columns. ``every`` are all columns if rows have just arrived.
+    ``columns`` are the stored columns. ``every`` has all columns of newly arrived rows.
     """
     n, index = len(seq), row_layouts(plan)[s].index
     column = of_stored(plan, s, columns) if every is None else lambda _, name: every[index[name]]
@@ -58,7 +58,7 @@ def read(
     whole = bool(e.usable.all())
     if e.key_erred:
         kids = np.zeros(n, dtype=np.int64)
-    elif plan.int_keys:  # they are ids
+    elif plan.int_keys:  # integer keys are their own ids
         key = plan.sides[s].keys[0]
         kids = np.ascontiguousarray(ordinals(e.values[key].values, key.type))
     else:

@@ -1,4 +1,4 @@
-"""Stored rows of one side: their columns, keys and axis values."""
+"""Store rows of one side: their columns, keys and axis values."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class Rows:
     seq: np.ndarray  # int64[n]: order of arrival
     kids: np.ndarray  # int64[n]: key ids
     axes: list[np.ndarray]  # int64[n]: ordinals, for each axis of the side
-    absent: dict[int, np.ndarray] = field(default_factory=dict)  # bool[n]: for an axis, the rows without a value there
-    at: np.ndarray | None = None  # int64[n]: places of the rows in ``base``; a column is gathered when it is read
-    filed: int = 0  # bytes of ``base`` that lie in files
+    absent: dict[int, np.ndarray] = field(default_factory=dict)  # for an axis, bool[n]: the rows without a value there
+    at: np.ndarray | None = None  # int64[n]: places of the rows in ``base``; a column is gathered when it is first read
+    filed: int = 0  # bytes of ``base`` that are in files
     files: Files | None = None  # these files
     _gathered: dict[int, pa.Array] = field(default_factory=dict)
     _ends: dict[int, tuple[int, int]] = field(default_factory=dict)
-    _size: int = -1  # bytes of `base`, once they were counted
+    _size: int = -1  # bytes of `base`, or -1 before they are counted
 
     def __len__(self) -> int:
         return len(self.seq)
@@ -58,7 +58,7 @@ class Rows:
         return self._gathered[i]
 
     def some(self, i: int, places: np.ndarray) -> pa.Array:
-        """Return a stored column of the rows at places : int64[m], without gathering it for the others."""
+        """Return a stored column for the rows at ``places`` : int64[m], without gathering it for other rows."""
         array = self._gathered.get(i)
         if array is None:
             array = self.base[i]
@@ -79,9 +79,9 @@ class Rows:
         return Rows(own, self.seq.copy(), self.kids.copy(), [a.copy() for a in self.axes], self.absent)
 
     def near(self) -> Rows:
-        """Return the same rows, without most of the rows in their columns that they do not need.
+        """Return the same rows, without most of the unused rows in their columns.
 
-        Columns in files stay there; see :meth:`compacted`.
+        Columns in files stay there. See :meth:`compacted`.
         """
         if self.filed or self.at is None or not self.base:
             return self
@@ -91,9 +91,9 @@ class Rows:
         return Rows(self.columns, self.seq, self.kids, self.axes, self.absent) if self._wasteful else self
 
     def _thinned(self) -> Rows:
-        """Return the same rows, with new chunks in place of those that they need less than half of.
+        """Return the same rows, with new chunks in place of chunks that are less than half used.
 
-        Rows that arrived together become useless together, so that few rows are in memory twice.
+        Rows that arrive together tend to become useless together, so few rows are copied.
         """
         assert self.at is not None
         kept = np.zeros(len(self.base[0]), dtype=bool)
@@ -119,11 +119,11 @@ class Rows:
 
     @property
     def _wasteful(self) -> bool:
-        """Return whether the columns are more than twice as long as the rows need."""
+        """Return whether the columns have more than twice as many rows as needed."""
         return self.at is not None and bool(self.base) and len(self.base[0]) > 2 * len(self) + _FEW
 
     def compacted(self, files: Files) -> Rows:
-        """Return the same rows, written again if their files are more than twice as long as the rows need."""
+        """Return the same rows. Rewrite their files if these are more than twice as long as needed."""
         if not self.filed or not self._wasteful:
             return self
         with moving():
@@ -144,7 +144,7 @@ class Rows:
         )
 
     def spilled(self, files: Files) -> Rows:
-        """Return the same rows with their columns in a file; MemoryLimitError if the disk is full."""
+        """Return the same rows with their columns in a file. A full disk raises a MemoryLimitError."""
         if not self.base or not len(self):
             return self
         mixed = any(has_dictionaries(c.type) for c in self.base)  # a file has one dictionary for all rows
@@ -174,7 +174,7 @@ class Rows:
 
     @property
     def _loose(self) -> int:
-        """Return the bytes of ``base`` that lie in memory."""
+        """Return the bytes of ``base`` that are in memory."""
         if self._size < 0:
             self._size = sum(c.nbytes for c in self.base)
         return max(0, self._size - self.filed)
@@ -184,21 +184,24 @@ class Rows:
         return bool(self.filed) and not self._loose and not self._gathered
 
     def ends(self, axis: int) -> tuple[int, int]:
-        """Return the least and greatest ordinal of an axis, counting rows without a value."""
+        """Return the least and greatest ordinal of an axis, including rows without a value."""
         if axis not in self._ends:
             values = self.axes[axis]
             self._ends[axis] = int(values.min(initial=I64_MAX)), int(values.max(initial=I64_MIN))
         return self._ends[axis]
 
     def span(self, axis: int) -> tuple[int, int] | None:
-        """Return the least and greatest ordinal of an axis; None if no row has a value."""
+        """Return the least and greatest ordinal of an axis, or None if no row has a value."""
         values = self.axes[axis]
         if axis in self.absent:
             values = values[~self.absent[axis]]
         return (int(values.min()), int(values.max())) if len(values) else None
 
     def outside(self, bounds: Sequence[tuple[int, int]] | None) -> np.ndarray:
-        """Return bool[n]: rows that no future row can match. ``bounds``: closed, by axis; None if no row follows."""
+        """Return bool[n]: rows that no future row can match.
+
+        ``bounds`` are closed, by axis, or None if no row follows.
+        """
         out = np.full(len(self), bounds is None)
         for a, (low, high) in enumerate(bounds or ()):
             if low == I64_MIN and high == I64_MAX:
@@ -216,11 +219,11 @@ class Rows:
 
 
 _PIECE = AT_ONCE // 4  # bytes of a batch in a file
-_FEW = 64  # rows that are not worth a check
-_SPARE = 4  # columns may be longer than the rows need by one row in so many before chunks are replaced
-_MANY = 8  # of columns that are more than so many times as long, the rows are gathered alone
-_LONG = 1 << 14  # rows of a new chunk
-_SHORT, _MOST = 512, 1 << 30  # chunks of fewer rows on average are concatenated, up to so many bytes
+_FEW = 64  # unused rows up to which columns are not checked
+_SPARE = 4  # chunks are replaced if more than 1 / _SPARE of the rows is unused
+_MANY = 8  # if columns have more than _MANY times the needed rows, only the needed rows are gathered
+_LONG = 1 << 14  # rows at which a new chunk ends
+_SHORT, _MOST = 512, 1 << 30  # chunks of fewer rows on average are concatenated, up to _MOST bytes
 
 
 def joined(parts: Sequence[Rows]) -> Rows:
@@ -245,7 +248,7 @@ def joined(parts: Sequence[Rows]) -> Rows:
 
 
 def gathered(parts: Sequence[pa.Array], places: Sequence[np.ndarray]) -> pa.Array:
-    """Return one array that has the values of each part at its places : int64[m]; together they are all places."""
+    """Return one array with the values of each part at its places : int64[m]. The places cover the whole array."""
     if len(parts) == 1:
         return parts[0]
     whole = one_array(list(parts))
@@ -255,7 +258,7 @@ def gathered(parts: Sequence[pa.Array], places: Sequence[np.ndarray]) -> pa.Arra
 
 
 def _thinned(chunks: list[pa.Array], places: list[np.ndarray | None]) -> pa.ChunkedArray:
-    """Return chunks with only these places of each; None for all. Neighbours that become short are concatenated."""
+    """Return chunks with only these places of each, or all for None. Short neighbours are concatenated."""
     out: list[pa.Array] = []
     short: list[pa.Array] = []
     for chunk, at in zip(chunks, places, strict=True):
@@ -270,7 +273,7 @@ def _thinned(chunks: list[pa.Array], places: list[np.ndarray | None]) -> pa.Chun
 
 
 def _laid(columns: list[list[pa.Array]]) -> list[pa.Array | pa.ChunkedArray]:
-    """Return chunks as columns; concatenated if they are short, because each chunk costs time and memory."""
+    """Return chunks as columns. Short chunks are concatenated, because each chunk costs time and memory."""
     rows = sum(map(len, columns[0])) if columns else 0
     short = any(len(chunks) * _SHORT > rows for chunks in columns)
     if short and all(sum(c.nbytes for c in chunks) < _MOST for chunks in columns):

@@ -1,4 +1,4 @@
-"""Right rows sorted by key and an axis, and the lookup of the range that a left row can match."""
+"""Sort right rows by key and an axis, and look up the range that a left row can match."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from ivjoin.shj.store.values.value_blocks import ValueBlocks
 
 __all__ = ["Pairs", "Run", "RunRanges", "Term", "by_arrival", "reach", "sorted_rows", "window"]
 
-Pairs = tuple[np.ndarray, np.ndarray]  # numbers of left rows and places in a run, int64[p] each
-_DENSE, _SMALL = 4, 1024  # keys are counted in a table if it has at most so many entries for each row, and more
+Pairs = tuple[np.ndarray, np.ndarray]  # left row numbers and places in a run, int64[p] each
+_DENSE, _SMALL = 4, 1024  # keys are counted in a table of at most _DENSE entries per row, plus _SMALL
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,24 +47,24 @@ class RunRanges:
 
 
 def reach(rows: Rows, term: Term) -> tuple[np.ndarray, np.ndarray]:
-    """Return the closed range of the right axis that each left row can match; empty if low > high."""
+    """Return the closed range of the right axis that each left row can match. It is empty if low > high."""
     at = rows.axes[term.left]
     low = np.full(len(at), I64_MIN) if term.high is None else shifted(at, -term.high)
     high = np.full(len(at), I64_MAX) if term.low is None else shifted(at, -term.low)
     if term.high is not None and term.high < 0:
-        # No ordinal lies beyond the greatest one.
+        # No ordinal is beyond the greatest one.
         high = np.where(at > I64_MAX + term.high, I64_MIN, high)
         low = np.where(at > I64_MAX + term.high, I64_MAX, low)
     if term.low is not None and term.low > 0:
         low = np.where(at < I64_MIN + term.low, I64_MAX, low)
         high = np.where(at < I64_MIN + term.low, I64_MIN, high)
-    if term.left in rows.absent:  # with an error, any row may match
+    if term.left in rows.absent:  # if the value has an error, any row may match
         low, high = np.where(rows.absent[term.left], I64_MIN, low), np.where(rows.absent[term.left], I64_MAX, high)
     return low, high
 
 
 def window(rows: Rows, terms: Sequence[Term]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the closed range of one right axis that satisfies terms on it : (int64[n], int64[n])."""
+    """Return the closed range of one right axis that satisfies the terms on it : (int64[n], int64[n])."""
     if not terms:
         return np.full(len(rows), I64_MIN), np.full(len(rows), I64_MAX)
     low, high = reach(rows, terms[0])
@@ -79,7 +79,7 @@ def by_arrival(rows: Rows) -> Rows:
 
 
 def sorted_rows(rows: Rows, axis: int | None) -> Rows:
-    """Return rows sorted by key, then by an axis. Rows that are equal in both stay in order, which is by arrival."""
+    """Return rows sorted by key, then by an axis. Rows that are equal in both stay in order of arrival."""
     kids = rows.kids
     values = np.zeros(len(rows), dtype=np.int64) if axis is None else rows.axes[axis]
     if not len(rows) or (rises(kids) and (axis is None or (kids[0] == kids[-1] and rises(values)))):
@@ -87,19 +87,19 @@ def sorted_rows(rows: Rows, axis: int | None) -> Rows:
     least, most = int(kids.min()), int(kids.max())
     if most - least < _DENSE * len(rows) + _SMALL:
         return rows.take(order_by_key(kids - least, values, most - least + 1)[2])
-    order = np.argsort(kids, kind="stable")  # merges the runs that it meets
+    order = np.argsort(kids, kind="stable")  # this sort merges runs that are already sorted
     kids, values = kids.take(order), values.take(order)
     new = kids[1:] != kids[:-1]
     if bool((~new & (values[1:] < values[:-1])).any()):
         kids[0] = 0
-        np.cumsum(new, out=kids[1:])  # from here on, numbers of the keys
+        np.cumsum(new, out=kids[1:])  # from here on, these are numbers of the keys
         order = order.take(order_by_key(kids, values, int(kids[-1]) + 1)[2])
     del kids, values, new
     return rows.take(order)
 
 
 class Run:
-    """Right rows sorted by :func:`sorted_rows`, with what was computed of them. ``axis`` sorts them within a key."""
+    """Right rows sorted by :func:`sorted_rows`, with cached results. ``axis`` sorts them within a key."""
 
     def __init__(self, rows: Rows, axis: int | None) -> None:
         self.rows = rows
@@ -125,13 +125,13 @@ class Run:
         return self.rows.nbytes + own + made + sum(map(_bytes, [*self.kept.values()]))
 
     def spilled(self, files: Files) -> Run:
-        """Return the run with its columns in a file, and with what was computed of them, except for text."""
+        """Return the run with its columns in a file. Cached results are retained, except text."""
         run = copy(self)
         run.rows, run.kept = self.rows.spilled(files), {k: v for k, v in self.kept.items() if not _has_text(v)}
         return run
 
     def find(self, left: Rows, terms: Sequence[Term]) -> RunRanges:
-        """Return ranges with all matches of each left row, as narrow as the order of the run makes them."""
+        """Return ranges with all matches of each left row, as narrow as the run's order permits."""
         lo, hi = self._spans(left.kids)
         rest = []
         by_axis: dict[int, list[Term]] = {}
@@ -152,9 +152,10 @@ class Run:
     def place(
         self, axis: int, within: tuple[np.ndarray, np.ndarray], values: np.ndarray, after: bool = False
     ) -> np.ndarray:
-        """Return where values belong on an axis within a range of each left row : int64[n]; ``after``: after equals.
+        """Return the position of values on an axis within a range of each left row : int64[n].
 
-        EvaluationError if the axis has an error for a row.
+        With ``after``, the position is after equal values. EvaluationError is raised if the axis has an error for a
+        row.
         """
         if not self._in_order(axis):
             raise EvaluationError(
@@ -167,17 +168,17 @@ class Run:
         return out
 
     def below(self, left: Rows, axis: int, low: np.ndarray) -> np.ndarray:
-        """Return the place of the last row below ``low`` with the key of each left row : int64[n]; -1 for no row."""
+        """Return the place of the last row below ``low`` with the key of each left row : int64[n], or -1."""
         start, stop = self._spans(left.kids)
         at = self.place(axis, (start, stop), low)
         return np.where(at > start, at - 1, -1)
 
     def keys(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return where the rows of each key start, and how many there are : (int64[u], int64[u])."""
+        """Return the start and the number of each key's rows : (int64[u], int64[u])."""
         return self._starts[:-1], np.diff(self._starts)
 
     def _spans(self, kids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return where the rows of each left row's key start and stop : (int64[n], int64[n])."""
+        """Return the start and the stop of the rows with each left row's key : (int64[n], int64[n])."""
         if not len(self):
             return np.zeros(len(kids), dtype=np.int64), np.zeros(len(kids), dtype=np.int64)
         least, most = int(self._kids[0]), int(self._kids[-1])
@@ -194,7 +195,7 @@ class Run:
         return start, np.where(self._kids.take(at) == kids, self._starts.take(at + 1), start)
 
     def parts(self, most: int) -> Iterator[Run]:
-        """Yield whole keys of the run, with about ``most`` rows together."""
+        """Yield parts of the run that contain whole keys, with about ``most`` rows each."""
         start = 0
         while start < len(self):
             stop = int(self._starts[np.searchsorted(self._starts, min(start + most, len(self)))])
@@ -202,7 +203,7 @@ class Run:
             start = stop
 
     def same(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return, for each row, where the rows of its key and axis value start, and where they stop : int64[n]."""
+        """Return for each row the start and the stop of the rows with its key and axis value : int64[n]."""
         if "same" not in self.kept:
             assert self.axis is not None
             values = self.rows.axes[self.axis]
@@ -215,12 +216,14 @@ class Run:
     def pairs(
         self, left: Rows, found: RunRanges, most: int, trim: Callable[[Run, Rows, Ranges], Ranges] | None = None
     ) -> tuple[Pairs, int]:
-        """Return pairs that satisfy all terms, and for how many left rows; see :meth:`ValueBlocks.pairs`.
+        """Return pairs that satisfy all terms, and the number of left rows that they cover.
 
-        ``found`` are the rows' places by :meth:`find`. ``trim`` may narrow their ranges if nothing else decides.
+        See :meth:`ValueBlocks.pairs`.
+
+        ``found`` are the places found by :meth:`find`. ``trim`` may narrow their ranges if no other term remains.
         """
         ranges = found.ranges
-        found.rest.sort(key=lambda t: t.low is not None)  # first a term without a greatest value, for a sweep
+        found.rest.sort(key=lambda t: t.low is not None)  # a sweep needs a term without an upper limit first
         if not found.rest:
             if trim is not None:
                 ranges = trim(self, left, ranges)
@@ -235,7 +238,7 @@ class Run:
         return self.within(left, found.rest[1:], here, there), done
 
     def within(self, left: Rows, terms: Sequence[Term], here: np.ndarray, there: np.ndarray) -> Pairs:
-        """Return the pairs that satisfy terms; a right row without a value may satisfy any of its axis."""
+        """Return the pairs that satisfy terms. A right row without a value may satisfy any term of its axis."""
         for t in terms:
             low, high = reach(left, t)
             values = self.rows.axes[t.right][there]
@@ -251,11 +254,11 @@ class Run:
         return self._blocks[axis]
 
     def asks(self, terms: Sequence[Term]) -> bool:
-        """Return whether some term remains to be checked for each pair."""
+        """Return whether a term remains to be checked for each pair."""
         return any(not self._in_order(t.right) for t in terms)
 
     def _in_order(self, axis: int) -> bool:
-        """Return whether the rows of each key rise by an axis, and all have a value there."""
+        """Return whether the rows of each key rise along an axis, and all have a value there."""
         if axis not in self._rises:
             values = self.rows.axes[axis]
             falls = values[1:] < values[:-1]
@@ -264,7 +267,7 @@ class Run:
 
 
 def _parts(kept: Any) -> Sequence[Any]:
-    """Return the arrays of a computed value."""
+    """Return the arrays of a cached result."""
     if isinstance(kept, Vector):
         return kept.values, kept.valid, kept.error
     if isinstance(kept, (DoubleSums, LeastTree, SumTree)):

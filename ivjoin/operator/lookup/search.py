@@ -1,4 +1,4 @@
-"""The search for matches of left rows: the bands, the order of first and last, and the axis that sorts right rows."""
+"""Define the search for matches of left rows: the bands, the order of first and last, and the sort axis."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["comes_in_order", "search_of"]
 def search_of(plan: JoinPlan, by_pick: bool = False) -> tuple[list[Term], tuple[Node, bool] | None, int | None]:
     """Return the bands, the order of first and last, and the right axis that sorts the rows of a key.
 
-    A plan without bands, or one that picks one row, gets the axes of its pick. With ``by_pick``, the value that picks
+    A plan without bands, or with a pick of one row, gets the axes of its pick. With ``by_pick``, the ranking value
     sorts the rows, unless no band follows it.
     """
     pick = plan.spec.pick
@@ -42,19 +42,19 @@ def search_of(plan: JoinPlan, by_pick: bool = False) -> tuple[list[Term], tuple[
 
 
 def _follows(node: Node, other: Node) -> bool:
-    """Return whether an expression rises with another one: it is the same, or adds a number to it."""
+    """Return whether an expression rises with another one: it is the same expression, or adds a number to it."""
     return node is other or (node.op == ops.ADD and node.args[0] is other and node.args[1].op == "literal")
 
 
 def comes_in_order(plan: JoinPlan, order: tuple[Node, bool] | None, axis: int | None) -> bool:
-    """Return whether the right rows of a key come in the order of first and last if this axis sorts them."""
+    """Return whether sorting by this axis puts the right rows of a key into the order of first and last."""
     if axis is None:
         return order is None
     return order is not None and order[0] is plan.sides[1].axes[axis] and not order[1]
 
 
 def _add_axes(plan: JoinPlan, pick: Pick) -> None:
-    """Add the axes of the value that picks right rows, and of the left value that distances start at."""
+    """Add the axes of the value that ranks right rows, and of the left value of a distance."""
     nodes: tuple[Node, ...] = distance_of(pick.by[0]) or (pick.by[0],)
     if plan.spec.picks_one:
         picking = picking_of(plan)
@@ -68,9 +68,11 @@ def _add_axes(plan: JoinPlan, pick: Pick) -> None:
 
 
 def _sorted_by(plan: JoinPlan, terms: list[Term], order: tuple[Node, bool] | None) -> int | None:
-    """Return the right axis with the most band ends; on a tie one with an upper end, then the axis of the order.
+    """Return the right axis with the most band ends.
 
-    Rows below an upper end come first, so a sweep finds those that also satisfy a lower end of another axis.
+    Ties go to an axis with an upper end, then to the axis of the order.
+
+    Rows below an upper end come first. A sweep then finds those that also satisfy a lower end of another axis.
     """
     ends: dict[int, int] = {}
     for t in terms:

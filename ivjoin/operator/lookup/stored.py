@@ -1,4 +1,4 @@
-"""The stored rows: left rows until no right row can match them, and right rows while a left row can."""
+"""Store left rows until no right row can match them, and right rows while a left row can match them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ivjoin.shj.store.disk.backing import Files
 
 __all__ = ["AxisBounds", "LeftRows", "RightRows", "WaitingKeys", "dead_rows", "spill", "split"]
 
-AxisBounds = Sequence[tuple[int, int]] | None  # closed, for each axis; None if no row can match
+AxisBounds = Sequence[tuple[int, int]] | None  # closed bounds of each axis; None if no row can match
 
-_TOGETHER = 4096  # rows of a part up to which it is merged with the next, before it becomes a run
-_CHUNK = 1 << 16  # the same for waiting rows: copying more of them at once takes memory
-_IDLE = 8  # 1 in so many right rows may be dead without eviction
+_TOGETHER = 4096  # parts of fewer rows are merged with the next part, before they become a run
+_CHUNK = 1 << 16  # the same for waiting rows; a limit, because copying more rows at once takes memory
+_IDLE = 8  # rows are evicted when 1 / _IDLE of the right rows is dead
 
 
 class LeftRows:
@@ -41,14 +41,14 @@ class LeftRows:
         self.chunks = [c for c in chunks if len(c)]
 
     def hull(self, axis: int) -> tuple[int, int] | None:
-        """Return the least and greatest ordinal of an axis; None if a row has no value there."""
+        """Return the least and greatest ordinal of an axis, or None if a row has no value there."""
         if any(axis in c.absent for c in self.chunks):
             return None
         spans = [s for c in self.chunks if (s := c.span(axis)) is not None]
         return (min(a for a, _ in spans), max(b for _, b in spans)) if spans else None
 
     def by_key(self, axes: Iterable[int]) -> WaitingKeys | None:
-        """Return the ends of axes over the rows of each key; None if there are no rows."""
+        """Return the ends of axes over the rows of each key, or None without rows."""
         if not self.chunks:
             return None
         kids = np.concatenate([c.kids for c in self.chunks])
@@ -78,7 +78,7 @@ class WaitingKeys:
         return at, self.kids.take(at) == kids
 
     def takes(self, rows: Rows, terms: Sequence[Term]) -> np.ndarray:
-        """Return which right rows a waiting row may match : bool[n]."""
+        """Return the right rows that a waiting row may match : bool[n]."""
         at, there = self.places(rows.kids)
         for t in terms:
             values = rows.axes[t.right]
@@ -92,13 +92,13 @@ class WaitingKeys:
 
 
 class RightRows:
-    """Right rows that a left row may match, in runs at least twice as long as the next (a log-structured merge)."""
+    """Right rows that a left row may match. Each run is at least twice as long as the next (a log-structured merge)."""
 
     def __init__(self, axis: int | None) -> None:
         self.runs: list[Run] = []
         self._axis = axis
         self._fresh: list[Rows] = []  # not part of a run yet
-        self.evicted: list[Rows] | None = None  # where evicted rows go, if they may still be emitted
+        self.evicted: list[Rows] | None = None  # evicted rows to emit; None: drop them
 
     def __len__(self) -> int:
         return sum(map(len, self.runs)) + sum(map(len, self._fresh))
@@ -133,7 +133,7 @@ class RightRows:
         self.runs.append(self._run(parts))
 
     def _run(self, parts: list[Rows]) -> Run:
-        """Return one run of parts. The list is emptied, so that their rows are freed before the sort."""
+        """Return one run of parts. This empties the list, so that its rows are freed before the sort."""
         rows = joined(parts)
         parts.clear()
         rows = sorted_rows(rows, self._axis)
@@ -153,7 +153,10 @@ class RightRows:
             runs.append(self._run(parts))
 
     def evict(self, dead: Callable[[Run], np.ndarray], force: bool) -> None:
-        """Evict the rows that ``dead`` marks : bool[n]. ``force``: copy the others even if few rows are evicted."""
+        """Evict the rows that ``dead`` marks : bool[n].
+
+        ``force``: copy the remaining rows even if few rows are evicted.
+        """
         runs, self.runs = self.sorted(), []
         for run in runs:
             gone = dead(run)
@@ -173,7 +176,7 @@ class RightRows:
         spill(self._fresh, files)
 
     def compact(self, files: Files) -> None:
-        """Write the columns of runs again whose files are much longer than their rows need."""
+        """Rewrite the columns of runs whose files are much longer than needed."""
         for i, run in enumerate(self.runs):
             rows = run.rows.compacted(files)
             if rows is not run.rows:
@@ -184,7 +187,7 @@ class RightRows:
         yield from self._fresh
 
     def not_emitted(self) -> Iterator[Rows]:
-        """Yield the stored rows, and those that a refused batch has evicted. The next batch emits these."""
+        """Yield the stored rows, and the rows that a refused batch has evicted. The next batch emits the latter."""
         yield from self.each()
         yield from self.evicted or ()
 
@@ -200,9 +203,9 @@ def spill(parts: list[Rows], files: Files) -> None:
 
 
 def _put(parts: list[Rows], rows: Rows, most: int) -> None:
-    """Append rows, and merge them with those before while these are less than twice as many, and fewer than ``most``.
+    """Append rows. Merge them with earlier parts that have fewer than twice as many rows, and fewer than ``most``.
 
-    Each part costs memory and time. A row is copied a logarithmic number of times, as in a log-structured merge tree.
+    Each part costs memory and time. As in a log-structured merge tree, a row is copied a logarithmic number of times.
     """
     parts.append(rows)
     while len(parts) > 1 and len(parts[-2]) < min(2 * len(parts[-1]), most) and not parts[-2].filed:
@@ -210,12 +213,12 @@ def _put(parts: list[Rows], rows: Rows, most: int) -> None:
 
 
 def split(rows: Rows, done: np.ndarray) -> tuple[Rows, Rows]:
-    """Return the other rows, and those that are marked : bool[n]. The first rows are cut off without a copy."""
+    """Return the unmarked rows, and the marked rows : bool[n]. If the marked rows come first, no row is copied."""
     n, count = len(rows), int(np.count_nonzero(done))
     if not count or not done[:count].all():
         return (rows.take(np.flatnonzero(~done)) if count else rows), rows.take(np.flatnonzero(done))
     rest = rows.slice(count, n)
-    few = rest.seq.base is not None and 2 * len(rest) < len(rest.seq.base)  # of the arrays that they are a slice of
+    few = rest.seq.base is not None and 2 * len(rest) < len(rest.seq.base)  # most of its arrays is unused
     return (rest.apart() if few else rest), rows if count == n else rows.slice(0, count)
 
 

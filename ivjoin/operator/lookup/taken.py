@@ -1,4 +1,4 @@
-"""The right rows that a left row has taken, by their order of arrival."""
+"""Record the right rows that a left row has taken, by their order of arrival."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _FEW = 1 << 16
 
 
 class TakenRows:
-    """A set of orders of arrival. They are not below the least one of the stored rows."""
+    """A set of arrival numbers. None of them is below the least number of the stored rows."""
 
     def __init__(self) -> None:
         self._start = 0
@@ -29,13 +29,13 @@ class TakenRows:
         self._flags[seq - self._start] = True
 
     def of(self, seq: np.ndarray) -> np.ndarray:
-        """Return which are in the set : bool[n]."""
+        """Return which numbers are in the set : bool[n]."""
         at = seq - self._start
         known = at < len(self._flags)
         return known & self._flags[np.where(known, at, 0)]
 
     def forget(self, least: int) -> None:
-        """Drop what is below ``least``, if that is at least half."""
+        """Drop the numbers below ``least``, if these are at least half of the set."""
         gone = min(least - self._start, len(self._flags))
         if gone > _FEW and 2 * gone > len(self._flags):
             self._flags, self._start = np.append(self._flags[gone:], np.zeros(_FEW, dtype=bool)), self._start + gone

@@ -1,4 +1,4 @@
-"""Output batches that the kernels have built, and output batches that Arrow builds."""
+"""Import output batches that the kernels have built, and build output batches with Arrow."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ivjoin.shj.kernels.push import push_kernels
 
 __all__ = ["gathered", "in_parts", "made"]
 
-T = TypeVar("T")  # a batch, or batches
+T = TypeVar("T")  # a batch, or several batches
 
 
 def made(engine: PairState) -> pa.RecordBatch:
@@ -24,7 +24,7 @@ def made(engine: PairState) -> pa.RecordBatch:
 
 
 def gathered(engine: PairState, p: int, batch: pa.RecordBatch | None) -> Iterator[pa.RecordBatch]:
-    """Yield output batches with columns that compiled code does not build."""
+    """Yield output batches with columns that compiled code cannot build."""
     state = engine.state
     r = state.operator[0]
     which, cursor, phase = int(r["out_which"]), int(r["cursor"]), int(r["phase"])
@@ -33,7 +33,7 @@ def gathered(engine: PairState, p: int, batch: pa.RecordBatch | None) -> Iterato
         at.EVICTED: (int(r["n_dead"]), "dead"),
     }[phase]
     store, size = engine.stores[1 - p], engine.builder.batch_size
-    # Copies: kernels may write to the scratch while the caller still uses earlier batches.
+    # Copy these: kernels may write to the scratch while the caller still uses earlier batches.
     places = state[listed][cursor:total].copy()
     rows = state["pair_rows"][cursor:total].copy() if which == push_kernels.PAIRS else None
     r["cursor"] = total
@@ -59,9 +59,9 @@ def gathered(engine: PairState, p: int, batch: pa.RecordBatch | None) -> Iterato
 
 
 def in_parts(built: Callable[[slice], T], start: int, stop: int) -> Iterator[T]:
-    """Yield a batch of some rows, or two of half the rows if the text exceeds what the offsets can address.
+    """Yield a batch of some rows. If its text exceeds the offsets of its type, yield two batches of half the rows.
 
-    CapacityError if the text of one row does.
+    A CapacityError is raised if the text of one row exceeds the offsets.
     """
     try:
         batch = built(slice(start, stop))

@@ -1,4 +1,4 @@
-"""The engine of an operator that emits pairs."""
+"""Emit pairs: the engine of an operator without a lookup."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _AT_ONCE = 1 << 16  # rows that are read together
 
 
 class PairEngine(PairState):
-    """Emits each pair as soon as both rows are there. ``steps`` moves rows through its state."""
+    """Emit each pair as soon as both rows have arrived. ``steps`` moves rows through the state."""
 
     limits: PairLimits | None
 

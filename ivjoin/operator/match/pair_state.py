@@ -1,4 +1,4 @@
-"""The engine of an operator that emits pairs: its state, and the changes by keys, axes and promises between pushes."""
+"""Store the state of an operator that emits pairs, and apply changes of keys, axes and promises between pushes."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class PairState(KernelState):
         self._keep_counts()
         old = self.stores
         full_predicate = self.state.get("full_predicate")
-        limit, self.account.limit = self.account.limit, None  # not enforced: a state half built cannot be used
+        limit, self.account.limit = self.account.limit, None  # not enforced, because a half-built state cannot be used
         try:
             self.build()
             self.state.set(full_predicate=full_predicate, loosens=int(self.limits is None and limit is None))
@@ -77,7 +77,8 @@ class PairState(KernelState):
 
     @property
     def full_predicate(self) -> bool:
-        """Return whether the whole condition decides each pair, because a row has an error or breaks a guard."""
+        """Return whether the whole condition is evaluated for each pair, because a row has an error or breaks a guard.
+        """
         return bool(self.state.get("full_predicate")) or (self.in_files is not None and self.in_files.careful)
 
     @full_predicate.setter
@@ -92,7 +93,7 @@ class PairState(KernelState):
         if self.account.limit is not None:
             make_column_rooms(store, arrays)
         if store.hi - store.lo + n > store.cap:
-            store.make_room(n)  # first, because ids that no stored row has may be reused
+            store.make_room(n)  # do this first, because ids without a stored row may be reused
         found, axes = self._evaluated(s, arrays, n)
         store.insert(key_ids(self.plan, s, n, found.values, self.keys), axes, arrays, found.absent or None, matched)
         self.moved()
@@ -124,7 +125,7 @@ class PairState(KernelState):
         return known
 
     def narrow(self, p: int, node: Node, low: int, high: int) -> bool:
-        """Record bounds of later rows of a side, as :meth:`promise` does for one end."""
+        """Record bounds of later rows of a side. :meth:`promise` does this for one end."""
         frontier = self.frontiers[p]
         known = node in frontier.promised
         frontier.narrow(node, low, high)
@@ -132,7 +133,7 @@ class PairState(KernelState):
         return known
 
     def _limit(self, p: int, node: Node, known: bool) -> None:
-        """Write the promised bounds of an expression to the tables of the kernels, if they have it."""
+        """Write the promised bounds of an expression to the tables of the kernels, if these contain the expression."""
         if known:
             row = self.source_table(p)[self.sources[p].nodes.index(node)]
             row["low"], row["high"], row["spares_nan"] = self.frontiers[p].limits_of(node)
@@ -140,8 +141,8 @@ class PairState(KernelState):
     def learn(self) -> None:
         stores = self.stores
         super().learn()
-        if self.stores is stores:  # no axis is new
-            limit, self.account.limit = self.account.limit, None  # not enforced: small tables that evict rows
+        if self.stores is stores:  # no axis was added
+            limit, self.account.limit = self.account.limit, None  # not enforced, because these small tables evict rows
             try:
                 self.tabulate()
             finally:

@@ -1,4 +1,4 @@
-"""Candidate pairs that Python decides, and the probe of a store that changes its index."""
+"""Evaluate the candidate pairs that kernels leave to Python, and probe stores that change their index."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ivjoin.shj.store.rows.selectivity import most_selective
 
 __all__ = ["chosen", "decide", "look_beyond", "may_crowd", "next_piece", "probe_runs"]
 
-_MOST_STEPS = 50_000_000  # steps of a batch along one axis, after which another axis is considered
+_MOST_STEPS = 50_000_000  # steps of a batch along one axis from which on another axis is considered
 
 
 def decide(engine: PairState, p: int, batch: pa.RecordBatch) -> None:
@@ -33,7 +33,7 @@ def decide(engine: PairState, p: int, batch: pa.RecordBatch) -> None:
     matched = state["matched"]
     if how.single == p:
         matched[rows] = 1
-        # One match is enough: continue with the next row.
+        # One match is enough, so continue with the next row.
         if store.runs is not None and not engine.full_predicate:
             cell = state["state"]
             if cell[0] < state.get("n") and matched[cell[0]]:
@@ -58,7 +58,7 @@ def decide(engine: PairState, p: int, batch: pa.RecordBatch) -> None:
 
 
 def look_beyond(engine: PairState, p: int, batch: pa.RecordBatch) -> None:
-    """Raise if the residual overflows for a pair that the bands alone would refuse."""
+    """Raise an EvaluationError if the residual overflows for a pair that the bands alone would reject."""
     state, store = engine.state, engine.stores[1 - p]
     n, room = state.get("n"), state.pairs
     rows, places, cell = np.empty(room, np.int64), np.empty(room, np.int64), np.zeros(4, np.int64)
@@ -76,7 +76,7 @@ def look_beyond(engine: PairState, p: int, batch: pa.RecordBatch) -> None:
 
 
 def _can_meet(terms: list[list[int]], values: np.ndarray, extents: np.ndarray) -> bool:
-    """Return whether, by the extents of its axes, a stored row may satisfy terms with some row of the batch."""
+    """Return whether a stored row may satisfy terms with a row of the batch, by the extents of its axes."""
     for axis, theirs, low, high in terms:
         least, most = extents[theirs].tolist()
         if low != I64_MIN and int(values[axis].min()) + low > most:
@@ -87,7 +87,7 @@ def _can_meet(terms: list[list[int]], values: np.ndarray, extents: np.ndarray) -
 
 
 def chosen(engine: PairState, c: int) -> int:
-    """Return the row of the batch that is probed as the c-th."""
+    """Return the number of the c-th probed row of the batch."""
     state = engine.state
     rows = state["every"] if state.get("chosen_at") == state.get("every") else state["chosen"]
     return int(rows.item(c)) & index_kernels.PROBE_ROW
@@ -106,7 +106,7 @@ def pair_columns(engine: PairState, p: int, batch: pa.RecordBatch, rows: np.ndar
 
 
 def probe_runs(engine: PairState, p: int, batch: pa.RecordBatch) -> None:
-    """Probe a chunk of the batch by the other store's sorted runs."""
+    """Probe the sorted runs of the other store with a chunk of the batch."""
     state, store = engine.state, engine.stores[1 - p]
     r = state.operator[0]
     runs, (table, _) = store.runs, probes(engine.plan, p)
@@ -120,7 +120,7 @@ def probe_runs(engine: PairState, p: int, batch: pa.RecordBatch) -> None:
         runs.count,
     )
     done = cell[0] >= n
-    # The kernel continues while a row is left; the cell has its number.
+    # The kernel continues while rows remain. The cell stores the row's number.
     state.set(n_pairs=count, row=int(r["n_chosen"]) if done else 0, node=-1, probe_end=int(r["n_chosen"]))
     if not done and not int(r["n_chosen"]):
         raise AssertionError("a probe by sorted runs found pairs, but no row of the batch is to be probed")
@@ -129,9 +129,9 @@ def probe_runs(engine: PairState, p: int, batch: pa.RecordBatch) -> None:
 
 
 def next_piece(engine: PairState, p: int) -> None:
-    """Continue after a piece of a large batch was probed, by a better index if the store should have one.
+    """Continue after a piece of a large batch. Change to a better index if the store needs one.
 
-    If the whole condition decides each pair, bands do not find candidates; the probe continues row by row.
+    If the whole condition is evaluated for each pair, bands do not find candidates, and the probe continues row by row.
     """
     state, store = engine.state, engine.stores[1 - p]
     if store.crowded and not engine.full_predicate:
@@ -145,6 +145,9 @@ def next_piece(engine: PairState, p: int) -> None:
 
 
 def may_crowd(engine: PairState, p: int, n: int) -> bool:
-    """Return whether a batch may walk so many stored rows along the first axis that another axis may be better."""
+    """Return whether a batch may visit a large number of stored rows along the first axis.
+
+    Another axis may then be better.
+    """
     store, (bands, _) = engine.stores[1 - p], probes(engine.plan, p)
     return n * store.live > _MOST_STEPS * max(1, engine.keys.live) and bands.has_choice

@@ -1,4 +1,4 @@
-"""Evaluate the residual in bulk on candidate pairs, with errors as if AND evaluated its operands pair by pair."""
+"""Evaluate the residual in bulk on candidate pairs, with the errors that AND would raise pair by pair."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Column = Callable[[str, str], pa.Array]
 def holds(nodes: Sequence[Node], column: Column, n: int) -> np.ndarray:
     """Return the pairs for which every conjunct is TRUE : bool[n].
 
-    EvaluationError if a conjunct has an error for a pair for which no earlier conjunct is FALSE.
+    An EvaluationError is raised if a conjunct has an error for a pair, and no earlier conjunct is FALSE for it.
     """
     true = np.ones(n, dtype=bool)
     unrefuted = np.ones(n, dtype=bool)
@@ -44,7 +44,7 @@ def matching(
     nodes: Sequence[Node], columns: Callable[[np.ndarray, np.ndarray], Column], rows: np.ndarray, places: np.ndarray,
     checked: bool,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the pairs for which every conjunct is TRUE. If ``checked``, only inverted rows (~row) are still open."""
+    """Return the pairs for which every conjunct is TRUE. If ``checked``, only inverted rows (~row) need evaluation."""
     still = None
     if checked:
         still = np.flatnonzero(rows < 0)

@@ -1,4 +1,4 @@
-"""Reserve memory for a batch before it is taken, and free spare memory after it."""
+"""Reserve memory for a batch before a push, and free spare memory after it."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from ivjoin.shj.store.values.columns import OrdinalColumn, WordColumn
 
 __all__ = ["make_batch_room", "make_key_room", "make_room", "make_row_room", "tidy"]
 
-_LOOK_EVERY = 64  # pushes between two checks whether a ring has become too large
+_LOOK_EVERY = 64  # pushes between two checks of the sizes of rings
 
 
 def make_room(engine: PairState, p: int, batch: pa.RecordBatch, heaps: bool) -> None:
-    """Enlarge whatever was too small for this batch on side p, after the kernels refused it.
+    """Enlarge the memory that was too small for this batch on side p, after the kernels refused it.
 
-    All memory of a push is reserved before anything changes: here and in ``make_batch_room``.
+    All memory of a push is reserved before any state changes: here and in ``make_batch_room``.
     """
     try:
         _make_room(engine, p, batch, heaps)
-    finally:  # part of it may have been allocated before memory was refused
+    finally:  # part of the memory may have been allocated before the refusal
         engine.moved()
     engine.count_state()
 
@@ -58,7 +58,7 @@ def _make_room(engine: PairState, p: int, batch: pa.RecordBatch, heaps: bool) ->
 
 
 def make_row_room(engine: PairState, p: int, n: int) -> None:
-    """Reserve scratch for n rows of side p and their place in its ring, which may be settled first."""
+    """Reserve scratch for n rows of side p, and capacity in its ring. The ring may be compacted first."""
     engine.state.row_room(n, max(s.rows for s in engine.sources))
     store = engine.stores[p]
     if store.hi - store.lo + n > store.cap:
@@ -68,20 +68,20 @@ def make_row_room(engine: PairState, p: int, n: int) -> None:
 
 
 def make_key_room(engine: PairState, n: int) -> None:
-    """Grow the key table for a batch that has arrived; ``n`` of its rows have no key id yet."""
+    """Grow the key table for a pushed batch. ``n`` of its rows have no key id yet."""
     engine.keys.grow(n, engine.state.get("n"))
     engine.moved()
     engine.count_state()
 
 
 def make_batch_room(engine: PairState, p: int, batch: pa.RecordBatch) -> None:
-    """Reserve what a push would otherwise allocate as it stores the batch, under a memory limit."""
+    """Reserve the memory that a push under a limit needs to store the batch."""
     payload_room.make_batch_room(engine.stores[p], batch)
     engine.count_state()
 
 
 def tidy(engine: PairState, p: int, status: int) -> None:
-    """Free memory that stores and keys no longer need; put it off if it lies in files and the disk is full."""
+    """Free memory that stores and keys no longer need. If it is in files and the disk is full, do so later."""
     with suppress(MemoryLimitError):
         _tidy(engine, p, status)
 

@@ -1,4 +1,4 @@
-"""A join of two inputs as a step of a join of many inputs, whose other inputs give additional bounds."""
+"""Join two inputs as one step of a join of many inputs. The other inputs provide additional bounds."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from ivjoin.shj.store.rows.ring_room import drop, renumber
 
 __all__ = ["StepJoin"]
 
-_LEAST_OUTPUT = 16  # rows of a batch
-_LEAST_ROOM = 1024  # stores of fewer rows are not shrunk
+_LEAST_OUTPUT = 16  # least rows of an output batch
+_LEAST_ROOM = 1024  # stores with fewer rows are not shrunk
 
 
 class StepJoin(SymmetricHashJoin):
-    """An operator whose caller bounds the later rows of its sides, and reads what it stores."""
+    """An operator whose caller bounds the later rows of its sides, and reads its stored rows."""
 
     _engine: PairEngine
-    _takes = False  # the limit is set after it was made
+    _takes = False  # because the caller sets a limit after the operator is created
 
     @classmethod
     def restored(cls, blob: bytes, budget: Budget | None) -> StepJoin:
-        """As :meth:`restore`, within a budget from the first row on."""
+        """Restore an operator like :meth:`restore`, within a budget from the first row on."""
         return cls._restored(blob, budget)
 
     def narrow(self, side: str, spans: Mapping[Node, tuple[int, int]]) -> Output:
-        """Promise that every later row of a side whose value lies outside closed intervals is irrelevant.
+        """Promise that later rows of a side whose values are outside closed intervals are irrelevant.
 
-        Unlike :meth:`advance`, this bounds both ends, and takes ordinals (``ivjoin.expr.ordinal``) of expressions that
-        have no errors. A row outside the intervals counts as late. A wider interval than what is known changes nothing.
+        Unlike :meth:`advance`, this bounds both ends. It accepts ordinals (``ivjoin.expr.ordinal``) of expressions
+        without errors. A row outside the intervals counts as late. An interval wider than the known one has no effect.
         """
         p = self._side(side)
         self._enter()
@@ -55,7 +55,8 @@ class StepJoin(SymmetricHashJoin):
         yield from self._engine.frontier_moved(p)
 
     def stored_spans(self, side: str, nodes: Sequence[Node]) -> dict[Node, tuple[int, int] | None]:
-        """Return the least and greatest ordinal of expressions over the stored rows of a side; None if all are null."""
+        """Return the least and greatest ordinal of expressions in the stored rows of a side, or None if all are NULL.
+        """
         p = self._side(side)
         self._enter()
         try:
@@ -64,9 +65,10 @@ class StepJoin(SymmetricHashJoin):
             self._busy = False
 
     def let_go(self, side: str, spans: Mapping[Node, tuple[int, int]]) -> int:
-        """Drop the stored rows of a side with a value outside closed intervals of ordinals; return their number.
+        """Drop the stored rows of a side with a value outside closed intervals of ordinals. Return their number.
 
-        The caller knows that such rows are in no later result. Rows without a value stay. Reads every stored row.
+        The caller knows that no later result contains these rows. Rows without a value stay. This reads every stored
+        row.
         """
         p, engine = self._side(side), self._engine
         self._enter()
@@ -83,9 +85,9 @@ class StepJoin(SymmetricHashJoin):
             self._busy = False
 
     def limit(self, limit: int, output: int, held: Callable[[], int], on_full: Callable[[int, int], None]) -> None:
-        """Check the memory of all steps together before this one takes more, as :class:`Account` describes.
+        """Limit the memory of all steps together. Each step checks it before it allocates more; see :class:`Account`.
 
-        ``output``: the approximate bytes of an output batch.
+        ``output`` is the approximate size of an output batch in bytes.
         """
         engine = self._engine
         engine.stay_linked()
@@ -97,7 +99,7 @@ class StepJoin(SymmetricHashJoin):
         self._limit(budget)
 
     def reserve(self, side: str, batch: pa.RecordBatch) -> None:
-        """Reserve memory for a batch, except for keys, which are not read yet; MemoryLimitError if it does not fit."""
+        """Reserve memory for a batch, without its keys, which are unknown yet. MemoryLimitError if it does not fit."""
         engine, p = self._engine, self._side(side)
         self._enter()
         try:
@@ -112,7 +114,7 @@ class StepJoin(SymmetricHashJoin):
             self._busy = False
 
     def give_back(self) -> None:
-        """Free all memory that the stored rows do not need. Called when memory is full, because it moves the rows."""
+        """Free all memory that the stored rows do not need. Call it when memory is full, because it moves the rows."""
         engine = self._engine
         self._enter()
         try:
@@ -150,6 +152,6 @@ class StepJoin(SymmetricHashJoin):
 
     @property
     def spilled(self) -> tuple[int, int]:
-        """Return the number of rows with columns in files, and the bytes of these files."""
+        """Return the number of rows with columns in files, and the bytes of the files."""
         m = self._engine.counts()
         return m.spilled_rows, m.spilled_bytes

@@ -1,16 +1,16 @@
-"""The steps of a push that Python executes before, after and between the compiled steps.
+"""Run the steps of a push in Python, before, after and between the compiled steps.
 
-``push_kernels`` runs a push. It returns a request if a step needs Python: a condition that is decided pair by pair,
-payload of varying size, bounds by propagation, an index by sorted runs, or more memory. The steps and their order are
-the same for every plan.
+``push_kernels`` runs a push. If a step needs Python, it returns a request. Python evaluates residuals, stores payload
+of varying size, propagates bounds, maintains an index of sorted runs, and allocates memory. The steps and their order
+are the same for every plan.
 
 A push passes through these modules:
 
 1. ``operator``, ``protocol``, ``intake`` and ``base`` check the call and the schema.
 2. ``pair_engine`` applies the memory limit, and this module calls the kernel.
-3. ``push_kernels`` takes the rows in (``intake_kernels``, ``order_kernels``), finds their matches (``probe_kernels``,
-   ``sweep_kernels``, ``run_kernels``), emits them (``output_kernels``), stores the rows (``store_kernels``) and evicts
-   others (``expiry_kernels``).
+3. ``push_kernels`` reads the rows (``intake_kernels``, ``order_kernels``), finds their matches (``probe_kernels``,
+   ``sweep_kernels``, ``run_kernels``) and emits them (``output_kernels``). Then it stores the rows (``store_kernels``)
+   and evicts others (``expiry_kernels``).
 4. ``output`` imports the memory that the kernel wrote as a record batch.
 """
 
@@ -31,14 +31,14 @@ from ivjoin.shj.kernels.push import push_kernels
 
 __all__ = ["end", "frontier_moved", "push"]
 
-# A larger batch is probed in pieces, each twice as long as the last. Between two, the store may get a better index.
+# A larger batch is probed in pieces, each twice as long as the last. Between pieces, the store may get a better index.
 PIECE = 16_384
 _LEFT_ROWS = 8192
 _ASKS = at.DECIDE | at.GATHER | at.STORE | at.BOUNDS | at.INDEX | at.RUNS | at.PIECE | at.BEYOND
 
 
 def push(engine: PairState, p: int, batch: pa.RecordBatch) -> pa.RecordBatch | Iterator[pa.RecordBatch] | None:
-    """Pass a batch to the kernels; return the whole output as one batch, or the rest of the push as an iterator."""
+    """Pass a batch to the kernels. Return the whole output as one batch, or the rest of the push as an iterator."""
     if engine.plan.spec.on_late == "raise":
         return _pushed(engine, p, batch)
     before = engine.frontiers[p].mark()
@@ -100,7 +100,7 @@ def _pushed(engine: PairState, p: int, batch: pa.RecordBatch) -> pa.RecordBatch 
 
 
 def _name_keys(engine: PairState, p: int) -> bool:
-    """Find key ids for a batch that has arrived; return False if the push itself continues with it after a grow."""
+    """Find key ids for a batch. Return False if the push itself continues with the batch after the table has grown."""
     state = engine.state
     if engine.packs[p]:
         name = word_key_kernels.name_words if engine.keys.kind == at.INTS else packed_key_kernels.name_packed
@@ -113,7 +113,7 @@ def _name_keys(engine: PairState, p: int) -> bool:
 
 
 def _among_spilled(engine: PairState, p: int, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Continue a push that has arrived, if the other side has rows in files with their index."""
+    """Continue a push if the other side has rows in files together with their index."""
     assert engine.in_files is not None
     yield from engine.in_files.probe(p, batch)
     yield from go_on(engine, p, batch, push_kernels.push_batch(engine.state.at, p))
@@ -121,7 +121,7 @@ def _among_spilled(engine: PairState, p: int, batch: pa.RecordBatch) -> Iterator
 
 
 def put_back(engine: PairState, p: int, before: list[bytes] | None) -> None:
-    """Restore the state before a batch that is refused."""
+    """Restore the state from before a refused batch."""
     if before is not None:
         engine.frontiers[p].reset(before)
     engine.state.set(prepared=0, probe_end=0)
@@ -129,7 +129,7 @@ def put_back(engine: PairState, p: int, before: list[bytes] | None) -> None:
 
 
 def go_on(engine: PairState, p: int, batch: pa.RecordBatch | None, status: int) -> Iterator[pa.RecordBatch]:
-    """Continue a push. The reference to ``batch`` keeps the memory alive to which the registers point."""
+    """Continue a push. The reference to ``batch`` keeps the memory alive that the registers point to."""
     state = engine.state
     if batch is None:
         engine.batch = None
@@ -175,7 +175,7 @@ def go_on(engine: PairState, p: int, batch: pa.RecordBatch | None, status: int) 
 
 
 def frontier_moved(engine: PairState, p: int) -> Iterator[pa.RecordBatch]:
-    """Prune the other store after side p's frontier has moved, emit what that decides, and free memory."""
+    """Prune the other store after side p's frontier has moved, emit rows that are now final, and free memory."""
     other = engine.stores[1 - p]
     engine.bounder.move(p, True, other.live)
     engine.publish(1 - p)
@@ -191,11 +191,11 @@ def frontier_moved(engine: PairState, p: int) -> Iterator[pa.RecordBatch]:
 
 def end(engine: PairState, sides: Sequence[int]) -> Iterator[pa.RecordBatch]:
     engine.link()
-    # At the end, memory for a small batch stays for another operator.
+    # At the end, retain the memory for a small batch for another operator.
     n = min(engine.state.get("largest"), _LEFT_ROWS) if all(engine.ended) else 0
     for p in sides:
         yield from frontier_moved(engine, p)
         with suppress(MemoryLimitError):
             engine.stores[1 - p].shrink(True, n)
     if engine.keys.sweep(n):
-        engine.moved()  # a sweep may end early if memory is full
+        engine.moved()  # a sweep may stop early if memory is full

@@ -1,4 +1,4 @@
-"""Evaluate the expressions of a batch that kernels cannot read, and store the payload that they do not store."""
+"""Evaluate the expressions of a batch that kernels cannot read, and store the payload that kernels cannot store."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["prepare", "store_payload"]
 
 
 def prepare(engine: PairState, p: int, batch: pa.RecordBatch) -> None:
-    """Evaluate the expressions that the kernels cannot read, and mark the rows that they decide."""
+    """Evaluate the expressions that kernels cannot read, and mark the rows for which they decide usability."""
     sources, index, n = engine.sources[p], engine.index[p], batch.num_rows
     found = evaluate(sources.roots, lambda _, name: batch.column(index[name]), n) if sources.roots else []
     values: dict[Node, Vector] = dict(zip(sources.roots, found, strict=True))
@@ -62,7 +62,7 @@ def prepare(engine: PairState, p: int, batch: pa.RecordBatch) -> None:
 
 
 def _place_source(engine: PairState, p: int, i: int, batch: pa.RecordBatch, v: Vector, marks: np.ndarray) -> None:
-    """Write an expression that Python has computed to the arrays that the kernels read."""
+    """Write the values of an expression that Python has computed to the arrays that kernels read."""
     n, state, source = batch.num_rows, engine.state, engine.source_table(p)[i]
     node = engine.sources[p].nodes[i]
     state["values"][i, :n] = ordinals(v.values, node.type)
@@ -88,7 +88,7 @@ def _make_wild(marks: np.ndarray, rows: np.ndarray | None) -> None:
 
 
 def store_payload(engine: PairState, p: int, batch: pa.RecordBatch) -> None:
-    """Store the columns that the kernels do not, or reserve capacity for the text that they store."""
+    """Store the columns that kernels cannot store, or reserve capacity for the text that they store."""
     state, store = engine.state, engine.stores[p]
     if not store.others:
         make_text_room(store, batch)

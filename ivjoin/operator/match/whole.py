@@ -1,8 +1,8 @@
-"""Join two batches completely in one compiled call, without a state.
+"""Join two batches completely in one compiled call, without state.
 
 If both inputs end, or a range of the axis is complete, the rows of that range are a *slice*. ``join_slice`` joins a
-slice as ``push_batch`` joins a batch. Both share the code for reading, nulls, guards, checks, the residual, join types
-and output. Only the index step differs.
+slice as ``push_batch`` joins a batch. Both share the code for reading, NULLs, guards, checks, the residual, join types
+and output. Only the index differs.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ from ivjoin.shj.store.keys import ByteKeys, KeyTable, WordKeys
 
 __all__ = ["Part", "Whole"]
 
-_MOST_PAIRS, _LEAST_PAIRS = 1 << 16, 1 << 10  # candidates at once
-_BEHIND = 8  # entries that the kernels may read past the last one
+_MOST_PAIRS, _LEAST_PAIRS = 1 << 16, 1 << 10  # candidate pairs per step: most and least
+_BEHIND = 8  # entries that the kernels may read beyond the last one
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One side of a slice: rows in the order of the axis. Other slices own the rows outside of ``start`` to ``end``."""
+    """One side of a slice, sorted by the axis. Other slices own the rows outside of ``start`` to ``end``."""
 
     batch: pa.RecordBatch
     start: int
@@ -54,7 +54,7 @@ class Part:
 
 
 class _Half:
-    """How one side of a slice is read, with the attributes of a engine that ``values.prepare`` reads."""
+    """The state for one side of a slice. It has the attributes of an engine that ``values.prepare`` reads."""
 
     def __init__(self, whole: Whole, columns: int) -> None:
         self.plan, self.sources, self.index, self.intake = whole.plan, whole.sources, whole.index, whole.intake
@@ -69,11 +69,13 @@ class _Half:
 
 
 class Whole:
-    """Joins slices of one plan, one after the other. The scratch is reused for each slice.
+    """Join slices of one plan one after the other. The scratch is reused for each slice.
 
-    :func:`why_pushed` must be empty for the plan. Its orders and bounds are ignored: the caller finds rows that break
-    them. The output follows the order of the rows of side ``probe``. Rows of the other side may be copied to several
-    slices, unless their unmatched rows are emitted. ``pairs``: candidate pairs at once, and rows of an output batch.
+    - :func:`why_pushed` must be empty for the plan.
+    - Orders and bounds of the plan are ignored. The caller finds rows that break them.
+    - The output has the order of the rows of side ``probe``.
+    - Rows of the other side may be in several slices, unless their unmatched rows are emitted.
+    - ``pairs`` limits the candidate pairs of a step and the rows of an output batch.
     """
 
     def __init__(self, plan: JoinPlan, probe: int, pairs: int | None = None) -> None:
@@ -148,7 +150,7 @@ class Whole:
         return sum(a.nbytes for a in self._arrays.values()) + sum(state.nbytes for state in self.states)
 
     def _make_room(self, n: int, m: int) -> None:
-        """Make scratch for n probe rows and m build rows. These numbers alone determine how the output is cut."""
+        """Reserve scratch for n probe rows and m build rows. These numbers alone determine how the output is cut."""
         self._set(room=self._pairs_at_once(n))
         if n <= self._rooms[0] and m <= self._rooms[1]:
             return
@@ -174,7 +176,7 @@ class Whole:
     def strays(
         self, s: int, batches: Sequence[pa.RecordBatch], spans: Mapping[Node, tuple[int, int]] | None = None
     ) -> bool:
-        """Return whether a row of side s errs or breaks a guard. ``spans``: least and greatest values, where known."""
+        """Return whether a row of side s has an error or breaks a guard. ``spans``: known least and greatest values."""
         spans, guards = spans or {}, []
         for node, low, high in self.plan.sides[s].guards:
             if node not in spans:
@@ -193,7 +195,7 @@ class Whole:
         return False
 
     def join(self, left: Part, right: Part) -> Iterator[pa.RecordBatch]:
-        """Yield the output of a slice; EvaluationError if the condition has an error for a pair."""
+        """Yield the output of a slice. An error in the condition of a pair raises an EvaluationError."""
         parts = left, right
         batches = [self._plain(s, part.batch) for s, part in enumerate(parts)]
         probe, build = parts[self.probe], parts[1 - self.probe]
@@ -202,7 +204,7 @@ class Whole:
             phase=at.BEGIN, probe_from=probe.start, probe_to=probe.end, build_from=build.start, build_to=build.end,
         )
         if isinstance(self.keys, ByteKeys | WordKeys):
-            # All capacity is reserved before the first id, because a table that grows later may reuse ids.
+            # Reserve all capacity before the first id, because a table that grows later may reuse ids.
             self.keys.clear(Account())
             self.keys.reserve(sum(batch.num_rows for batch in batches))
             self.keys.point()
@@ -258,7 +260,7 @@ class Whole:
         self._set(n_pairs=n)
 
     def _gathered(self, batches: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield output batches with the listed rows."""
+        """Yield output batches with the rows that the kernel has listed."""
         one, other = ("at", "to") if self._get("listed") else ("out_probe", "out_build")
         cursor = self._get("cursor")
         cut = slice(cursor, min(self._get("total"), cursor + self._most_pairs))
@@ -275,7 +277,7 @@ class Whole:
             return
         merged = p == 1 and any(f.left is not None and f.right is not None for f in self.plan.fields)
         if merged and places.min(initial=0) < 0:
-            # A merged key column is taken from the right side where the left side has no row.
+            # A merged key column has the right side's value where the left side has no row.
             there = places >= 0
             for some in in_parts(lambda c: self._merged(batches, rows[c], places[c], there[c]), 0, len(rows)):
                 yield from some
@@ -306,7 +308,7 @@ class Whole:
 
 
 def _mixes(plan: JoinPlan, probe: int, output: OutputTable) -> bool:
-    """Return whether a key column has bits of the left rows for pairs, and of the right ones for rows alone."""
+    """Return whether a key column has left values for pairs, and right values for unmatched rows."""
     fields = output.fields
     both = (fields["left"] >= 0) & (fields["right"] >= 0) & (fields["alike"] == 0)
     return probe == 1 and plan.how.keep[1] and bool(both.any())

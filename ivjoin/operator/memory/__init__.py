@@ -1,1 +1,1 @@
-"""The memory limit: refuse, spill or shed."""
+"""Enforce the memory limit: refuse, spill or shed rows."""

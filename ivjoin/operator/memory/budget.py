@@ -1,4 +1,4 @@
-"""The memory options of an operator: the limit in bytes, and what to do when the window does not fit."""
+"""Define the memory options of an operator: the limit in bytes, and the action when rows do not fit."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NOT_RESTORED = ". No operator was made of the snapshot, which is intact: restore
 _SIZE = re.compile(r"\s*(?P<number>[0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(?P<unit>[kmgtp]?)(?P<two>i?)b?\s*", re.IGNORECASE)
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
 _MOST = 2**62
-LEAST_ROWS = 16  # the fewest rows of one piece of a batch
+LEAST_ROWS = 16  # least number of rows in one piece of a batch
 _MOST_OUTPUT = 4 << 20
 _LEAST_OUTPUT = 64 << 10
 
@@ -86,7 +86,7 @@ WhenFull: TypeAlias = Literal["raise", "spill", "shed"] | Spill | Shed
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """A limit in bytes, and the action that keeps an operator within it."""
+    """A limit in bytes, and how an operator stays within it."""
 
     limit: int
     when_full: str = "raise"  # or "spill" or "shed"
@@ -97,16 +97,16 @@ class Budget:
 
     @property
     def least_rows(self) -> int:
-        """Return the number of rows to store at once if no batch shows how large rows are."""
+        """Return the number of rows to store at once before a batch shows how large rows are."""
         return max(LEAST_ROWS, min(self.limit // 4096, 1 << 16))
 
     def output_rows(self, row_bytes: int) -> int:
-        """Return how many rows of ``row_bytes`` bytes make an output batch that is small compared with the limit."""
+        """Return the number of rows of an output batch, so that it is small compared with the limit."""
         most = min(max(self.limit // 4, _LEAST_OUTPUT), _MOST_OUTPUT)
         return max(LEAST_ROWS, min(most // (row_bytes + 16), self.limit // 256))
 
     def check(self, plan: JoinPlan) -> None:
-        """Raise UnsupportedError for a plan that cannot shed or spill as requested."""
+        """Raise UnsupportedError if the plan cannot shed as requested."""
         how = plan.how
         if plan.spec.pick is not None and self.when_full == "shed":
             raise UnsupportedError(
@@ -127,7 +127,7 @@ class Budget:
 
 
 def budget_of(memory_limit: int | str | None, when_full: WhenFull = "raise") -> Budget | None:
-    """Return the budget that the caller's options describe, or None without a limit; OptionError if one is wrong."""
+    """Return the budget of the caller's options, or None without a limit. A wrong option raises an OptionError."""
     if isinstance(when_full, Spill):
         way, spill, shed = "spill", when_full, Shed()
     elif isinstance(when_full, Shed):
@@ -148,9 +148,9 @@ def budget_of(memory_limit: int | str | None, when_full: WhenFull = "raise") -> 
 
 
 def bytes_of(value: int | str) -> int:
-    """Return the bytes that a number or a text such as "512MB", "1.5 GiB" or "64k" states, 2**62 at most.
+    """Parse a number of bytes, or text such as "512MB", "1.5 GiB" or "64k", up to 2**62.
 
-    OptionError if it is neither. A warning if the machine has less memory.
+    Any other value raises an OptionError. If the machine has less memory, a warning is issued.
     """
     expected = "expected bytes above zero, or text such as '512MB', '1.5GB' or '64KiB'"
     if isinstance(value, str):
@@ -175,7 +175,7 @@ def bytes_of(value: int | str) -> int:
 
 
 def _memory() -> int | None:
-    """Return the bytes of memory that the machine has, or None if the system does not report them."""
+    """Return the bytes of memory of the machine, or None if the system does not report them."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (ValueError, OSError, AttributeError):

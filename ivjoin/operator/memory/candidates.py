@@ -1,4 +1,4 @@
-"""Decide candidate pairs of a batch and rows in files, which a key's hash has found and kernels cannot read."""
+"""Evaluate candidate pairs of a batch and rows in files. A hash of the key finds these pairs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["decider"]
 def decider(
     engine: PairState, p: int, batch: pa.RecordBatch, keys: Bytes, values: np.ndarray
 ) -> Callable[[np.ndarray, ReadRows], tuple[np.ndarray, ReadRows]]:
-    """Return a function that filters candidates to pairs by the rules of the kernels and of ``pairs.decide``."""
+    """Return a function that reduces candidates to matches by the rules of the kernels and of ``pairs.decide``."""
     plan, full, q = engine.plan, engine.full_predicate, 1 - p
     index, places = engine.index, engine.places
     nodes = engine.decides()
@@ -59,7 +59,7 @@ def decider(
 
 
 def _same(own: Bytes, theirs: Bytes, who: np.ndarray) -> np.ndarray | None:
-    """Return bool[n] of the rows whose keys are equal byte for byte, or None if all are."""
+    """Return bool[n] of the rows whose keys have equal bytes, or None if all have."""
     import pyarrow.compute as pc
 
     same = truths(pc.equal(taken(own.to_arrow(), whole_numbers(who)), theirs.to_arrow()))
@@ -67,7 +67,7 @@ def _same(own: Bytes, theirs: Bytes, who: np.ndarray) -> np.ndarray | None:
 
 
 def _within(terms: list[list[int]], values: np.ndarray, who: np.ndarray, taken: ReadRows) -> np.ndarray:
-    """Return bool[n]: whether rows satisfy every band."""
+    """Return bool[n] of the rows that satisfy every band."""
     good = np.ones(len(who), dtype=bool)
     for probe, own, low, high in terms:
         good &= lies_within(taken.axis(own), values[probe].take(who), low, high)

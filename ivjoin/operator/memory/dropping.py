@@ -1,4 +1,4 @@
-"""Shed rows that do not fit: drop the least valuable rows, and estimate the part of the result that is lost."""
+"""Shed rows that do not fit: drop the least valuable rows, and estimate the lost part of the result."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from ivjoin.shj.store.rows.ring_room import drop
 
 __all__ = ["Dropping"]
 
-_ROWS = 65_536  # rows whose worth is computed at once
-_AT_ONCE = 8  # each time the limit is reached, a part of it (1 / _AT_ONCE) is freed
-_UNCOUNTED = 24 << 20  # bytes of scratch that dropping rows may use outside the limit
+_ROWS = 65_536  # rows whose value is computed at once
+_AT_ONCE = 8  # each time the limit is reached, 1 / _AT_ONCE of it is freed
+_UNCOUNTED = 24 << 20  # bytes of scratch that dropping may use outside the limit
 _SAMPLE = 512
 
 
 class Dropping:
-    """Keeps an operator within its limit by dropping rows."""
+    """Keep an operator within its limit by dropping rows."""
 
     def __init__(self, engine: PairState, budget: Budget) -> None:
         self._engine = ref(engine)
@@ -39,7 +39,7 @@ class Dropping:
         self._samples = [
             {axis: DecayedSample(_SAMPLE, self._rng) for axis in range(len(side.axes))} for side in engine.plan.sides
         ]
-        # For each bound: its first value, the rows seen then, speed.
+        # For each bound: its first value, the rows seen at that time, and its speed.
         self._speeds: list[dict[int, tuple[int, int, float]]] = [{}, {}]
         self._rows = 0
         self.recall = Recall(engine, budget, self._rng)
@@ -49,7 +49,7 @@ class Dropping:
         return sum(c.nbytes for c in self._counts) + self.recall.nbytes
 
     def saw(self, p: int, batch: pa.RecordBatch) -> None:
-        """Learn from a batch of side p, after it was taken, how much the stored rows of the other side are worth."""
+        """Learn from a pushed batch of side p how valuable the stored rows of the other side are."""
         engine = self._engine()
         assert engine is not None
         self._rows += batch.num_rows
@@ -66,13 +66,13 @@ class Dropping:
                     values = values[vector.valid]
                 self._samples[p][axis].see(values, self._half_life[p])
         self.recall.saw(p, batch)
-        # Dropping rows needs scratch memory. The limit is lowered by what exceeds the uncounted part of it.
+        # Dropping rows needs scratch memory. Lower the limit by the part of it that must be counted.
         scratch = max(store.rows.nbytes + 48 * store.live for store in engine.stores)
         engine.account.limit = self.allowed - max(0, scratch - _UNCOUNTED)
 
     @property
     def allowed(self) -> int:
-        """Return the bytes that the operator may use, without what the sample of dropped rows may still grow by."""
+        """Return the bytes that the operator may use, without the possible growth of the sample of dropped rows."""
         return self._budget.limit - max(0, self.recall.most_bytes - self.recall.nbytes)
 
     @staticmethod
@@ -84,7 +84,7 @@ class Dropping:
         return {int(t[0]) for t in terms if int(t[1]) in still}
 
     def make_room(self, needed: int, held: int) -> bool:
-        """Drop rows until ``needed`` bytes and an eighth of the limit are free; return whether rows were dropped."""
+        """Drop rows until ``needed`` bytes and an eighth of the limit are free. Return whether rows were dropped."""
         engine = self._engine()
         assert engine is not None
         assert engine.account.limit is not None
@@ -99,7 +99,7 @@ class Dropping:
         return [store.live for store in engine.stores] != before
 
     def _drop(self, engine: PairState, excess: int) -> None:
-        """Drop the least valuable rows, ``excess`` bytes in all."""
+        """Drop the least valuable rows, ``excess`` bytes in total."""
         sizes = [float(store.nbytes) / max(store.live, 1) for store in engine.stores]
         go: list[np.ndarray] = []
         if self._budget.shared:
@@ -121,7 +121,7 @@ class Dropping:
                 if count:
                     gone[np.argpartition(v, count - 1)[:count]] = True
                 go.append(gone)
-                del v  # these arrays exist in addition to the limit
+                del v  # these arrays are not counted by the limit
         for s, gone in enumerate(go):
             if gone.any():
                 ids = engine.stores[s].live_ids()
@@ -129,12 +129,12 @@ class Dropping:
                 drop(engine.stores[s], ids, gone)
                 name = ("shed_left", "shed_right")[s]
                 setattr(engine.metrics, name, getattr(engine.metrics, name) + int(np.count_nonzero(gone)))
-        if not engine.state.get("prepared"):  # the keys of a batch under way may have ids that no stored row has yet
+        if not engine.state.get("prepared"):  # during a push, keys of its batch may have ids that no stored row has yet
             engine.keys.sweep()
         engine.moved()
 
     def _worth(self, engine: PairState, s: int) -> np.ndarray:
-        """Return the worth of each stored row of a side, in the order of its ids : float64[n]."""
+        """Return the value of each stored row of a side, in the order of its ids : float64[n]."""
         store = engine.stores[s]
         ids = store.live_ids()
         tickets = self._rng.random(len(ids))
@@ -142,7 +142,7 @@ class Dropping:
         if policy == "random" or not len(ids):
             return tickets
         self._half_life[1 - s] = max(self._half_life[1 - s], 8.0 * store.live)
-        for start in range(0, len(ids), _ROWS):  # overwrites the random numbers
+        for start in range(0, len(ids), _ROWS):  # this overwrites the random numbers
             some = slice(start, start + _ROWS)
             tickets[some] = self._worth_of(engine, s, ids[some], tickets[some])
         return tickets
@@ -160,7 +160,7 @@ class Dropping:
         return worth(policy, tickets, chance, life)
 
     def _life(self, engine: PairState, s: int, ids: np.ndarray) -> np.ndarray:
-        """Return how many rows will come before each row is evicted, at the mean speed of the bounds : float64[n]."""
+        """Return how many rows will arrive before each row is evicted, at the mean speed of the bounds : float64[n]."""
         life = np.full(len(ids), np.inf)
         bounds = engine.state["bounds", s]
         for axis, node in enumerate(engine.plan.sides[s].axes):
@@ -178,7 +178,7 @@ class Dropping:
 
     @staticmethod
     def _hashes(engine: PairState, s: int, ids: np.ndarray) -> np.ndarray:
-        """Return the key hashes of stored rows, computed as those of a batch : int64[n]."""
+        """Return the key hashes of stored rows, computed like those of a batch : int64[n]."""
         store, index, place = engine.stores[s], engine.index[s], engine.places[s]
 
         def column(_: str, name: str) -> pa.Array:
@@ -188,10 +188,10 @@ class Dropping:
 
 
 def _shares(sizes: list[int], excess: int) -> list[float]:
-    """Return the bytes to drop from each side, so that neither has more than half of the rest."""
+    """Return the bytes to drop from each side, so that neither side has more than half of the rest."""
     half = max(0.0, (sum(sizes) - excess) / 2)
     lesser = int(sizes[1] < sizes[0])
-    if sizes[lesser] <= half:  # the other side drops everything
+    if sizes[lesser] <= half:  # drop rows of the other side only
         return [0.0 if s == lesser else float(excess) for s in (0, 1)]
     return [size - half for size in sizes]
 

@@ -1,13 +1,12 @@
-"""Estimate the share of pairs that a shedding join emits, from a sample of dropped rows that is still probed.
+"""Estimate the share of pairs that a shedding join emits. It continues to probe a sample of dropped rows.
 
-A pair is lost if its earlier row was dropped before its later row arrived. The lost pairs are therefore the matches
-that dropped rows would still have had. Every dropped row enters the sample with the same probability. The matches of
-the sample, divided by that probability, estimate the loss (Horvitz and Thompson, 1952). The variance is estimated in
-the same way. When the sample is halved, its previous matches still count with the old probability, so the estimate
-never decreases.
+A pair is lost if its earlier row was dropped before its later row arrived. The lost pairs are therefore the later
+matches of dropped rows. Every dropped row enters the sample with the same probability. The matches of the sample,
+divided by that probability, estimate the loss (Horvitz and Thompson, 1952). The variance is estimated in the same way.
+When the sample is halved, its earlier matches still count with the old probability, so the estimate never decreases.
 
-If few rows have many of the matches, a sample mostly misses those rows, and the estimate is more often too low than too
-high. The error is therefore a factor of the loss, and includes one row with one match that the sample missed.
+If few rows have many of the matches, a sample mostly misses those rows. The estimate is then more often too low than
+too high. The error is therefore a factor of the loss, and includes one row with one match that the sample missed.
 """
 
 from __future__ import annotations
@@ -37,11 +36,11 @@ from ivjoin.shj.plain import in_few_batches
 __all__ = ["Recall"]
 
 _NUMBER = "#ivjoin number"
-_MOST_ROWS = 1024  # of a sample of one side
-_GATHERED = 16_384  # rows that arrive before the sample is probed with them
-_MOST_PARTS = 64  # batches that wait before they are merged
+_MOST_ROWS = 1024  # greatest number of sampled rows of one side
+_GATHERED = 16_384  # rows that arrive before they probe the sample
+_MOST_PARTS = 64  # batches that are collected before they are merged
 _MOST_FACTOR = 50.0
-_SURE = 2.6  # standard deviations; more than 1.96, because few rows show the spread badly
+_SURE = 2.6  # standard deviations; more than 1.96, because few rows underestimate the variance
 
 
 class _Sample:
@@ -50,7 +49,7 @@ class _Sample:
     def __init__(self) -> None:
         self.rows: pa.Table | None = None
         self.since = np.empty(0, dtype=np.int64)  # number of the first push that cannot match the row
-        self.found = np.empty(0, dtype=np.float64)  # matches since the sample was halved
+        self.found = np.empty(0, dtype=np.float64)  # matches since the sample was last halved
         # The sum of earlier matches, each times 1 / probability - 1 at that time. The variance needs it.
         self.before = np.empty(0, dtype=np.float64)
         self.axes = np.empty((0, 0), dtype=np.int64)
@@ -63,7 +62,7 @@ class _Sample:
 
 
 class Recall:
-    """Estimates the share of the pairs that the join emits."""
+    """Estimate the share of the pairs that the join emits."""
 
     def __init__(self, engine: PairState, budget: Budget, rng: np.random.Generator) -> None:
         self._engine = ref(engine)
@@ -72,9 +71,9 @@ class Recall:
         self._samples = _Sample(), _Sample()
         self._gathered: tuple[list[pa.RecordBatch], list[pa.RecordBatch]] = ([], [])
         self._waiting = self._waiting_bytes = self._push = 0
-        # The bounds after the last batch taken. A batch under way still matches rows that its own values evict.
+        # The bounds after the last pushed batch. A batch still matches rows that its own values evict.
         self._bounds = _bounds_of(engine)
-        self._lost = self._variance = 0.0  # of rows that can match no more, and of matches before the last halving
+        self._lost = self._variance = 0.0  # of rows without future matches, and of matches before the last halving
         self._most = int(min(max(budget.limit // 4096, 16), _MOST_ROWS))
         self.most_bytes = max(budget.limit // 16, 2048)
         self._names: list[list[str]] = []
@@ -84,14 +83,14 @@ class Recall:
 
     @property
     def nbytes(self) -> int:
-        """Return the bytes of the sample and of the rows to probe it with."""
+        """Return the bytes of the sample and of the rows that will probe it."""
         return self._waiting_bytes + self._sample_bytes()
 
     def _sample_bytes(self) -> int:
         return sum(0 if s.rows is None else s.rows.nbytes + 32 * len(s.since) + s.axes.nbytes for s in self._samples)
 
     def saw(self, p: int, batch: pa.RecordBatch) -> None:
-        """Record a batch of side p after it was taken and matched with the stored rows."""
+        """Record a batch of side p after it was joined with the stored rows."""
         self._push += 1
         if not self._names:
             return
@@ -102,7 +101,7 @@ class Recall:
         self._bounds = _bounds_of(engine)
 
     def _gather(self, p: int, batch: pa.RecordBatch) -> None:
-        """Store the rows with which to probe the sample."""
+        """Store rows that will probe the sample."""
         numbers = pa.array(np.full(batch.num_rows, self._push, dtype=np.int64))
         columns = [batch.column(n) for n in self._names[p]]
         piece = pa.RecordBatch.from_arrays([*columns, numbers], names=[*self._names[p], _NUMBER])
@@ -116,7 +115,7 @@ class Recall:
         self._waiting_bytes += piece.nbytes
 
     def dropped(self, s: int, ids: np.ndarray) -> None:
-        """Sample rows of side s that are about to be dropped."""
+        """Add rows of side s to the sample before they are dropped."""
         engine = self._engine()
         if not self._names or engine is None:
             return
@@ -124,7 +123,7 @@ class Recall:
         if not len(chosen):
             return
         if self._waiting:
-            self.look()  # the stored rows arrived before these are dropped
+            self.look()  # probe first: the collected rows arrived before these are dropped
         store, side = engine.stores[s], engine.plan.sides[s]
         arrays = [store.gather(engine.places[s][engine.index[s][n]], chosen) for n in self._names[s]]
         rows = pa.table(arrays, names=self._names[s])
@@ -158,7 +157,7 @@ class Recall:
         return max(len(x.since) for x in self._samples) > self._most or self._sample_bytes() > self.most_bytes // 2
 
     def look(self) -> None:
-        """Probe the sample with the rows that have arrived, and update the recall in the metrics."""
+        """Probe the sample with the collected rows, and update the recall in the metrics."""
         engine = self._engine()
         if not self._names or engine is None or not (engine.metrics.shed_left or engine.metrics.shed_right):
             return
@@ -187,7 +186,7 @@ class Recall:
     def _sums(self, sample: _Sample, which: np.ndarray | slice) -> tuple[float, float]:
         """Return the estimated number of lost matches that some sampled rows represent, and its variance."""
         found, before, rate = sample.found[which], sample.before[which], self._rate
-        # The covariance of the estimates of a row, in the sample with probability p and later q, is 1 / p - 1.
+        # For a row that is sampled with probability p and later q, the covariance of its estimates is 1 / p - 1.
         squares = float((found**2).sum()) * (1 - rate) / rate**2 + 2 * float((found * before).sum()) / rate
         return float(found.sum()) / rate, squares
 
@@ -197,7 +196,7 @@ class Recall:
         self._variance += variance
 
     def save(self) -> dict[str, Any] | None:
-        """Return the sample for a snapshot, as JSON types; None if nothing is estimated."""
+        """Return the sample for a snapshot, as JSON types, or None if nothing is estimated."""
         if not self._names:
             return None
         self.look()
@@ -217,7 +216,7 @@ class Recall:
         return {"rate": self._rate, "lost": self._lost, "variance": self._variance, "samples": samples}
 
     def load(self, saved: dict[str, Any]) -> None:
-        """Continue from what :meth:`save` returned; SnapshotError if a sample or a number in it is impossible."""
+        """Restore the result of :meth:`save`. An impossible sample or number raises a SnapshotError."""
         if not self._names:
             return
         self._rate, self._lost, self._variance = _numbers([saved[n] for n in ("rate", "lost", "variance")])
@@ -239,14 +238,14 @@ class Recall:
             if not len(sample.found) == len(sample.before) == sample.rows.num_rows:
                 raise damaged(f"{sample.rows.num_rows} dropped rows have {len(sample.found)} counts")
             sample.since = np.zeros(len(sample.found), dtype=np.int64)
-            sample.axes = _axes_of(side, sample.rows)  # computed, because their number and order may differ
+            sample.axes = _axes_of(side, sample.rows)  # computed, because the number and order of axes may differ
 
     def _bury(self) -> None:
         """Remove sampled rows that no future row can match, and add their loss to the total."""
         for s, sample in enumerate(self._samples):
             bounds = self._bounds[s]
             if sample.rows is None or not len(sample.since) or self._gathered[1 - s]:
-                continue  # some rows that it may match are still to be probed
+                continue  # rows that it may match have not probed it yet
             alive = np.ones(len(sample.since), dtype=bool)
             for a in range(min(len(sample.axes), len(bounds))):
                 alive &= (sample.axes[a] >= bounds[a, 0]) & (sample.axes[a] <= bounds[a, 1])
@@ -269,7 +268,7 @@ class Recall:
                         at = at[push >= since[at]]
                         found += np.bincount(at, minlength=len(found))
         except EvaluationError:
-            pass  # the join itself raises it
+            pass  # the join itself raises this error
         return found
 
 
@@ -285,7 +284,7 @@ def _numbers(saved: Any) -> np.ndarray:
 
 
 def _bounds_of(engine: PairState) -> list[np.ndarray]:
-    """Return the bounds of each side's axes : int64[a, 2] and further words."""
+    """Return the bounds of each side's axes : int64[a, n], with further words."""
     return [engine.state["bounds", s][: len(side.axes)].copy() for s, side in enumerate(engine.plan.sides)]
 
 
@@ -305,7 +304,7 @@ def _share(found: float, lost: float) -> float:
 
 
 def _needed(plan: JoinPlan) -> list[list[str]]:
-    """Return the columns of each side that the keys and the condition read."""
+    """Return the columns of each side that keys and condition read."""
     spec = plan.spec
     read = [] if spec.condition is None else list(columns_of(spec.condition))
     out = []

@@ -1,4 +1,4 @@
-"""The interface through which a engine calls its memory limit and its rows in files."""
+"""Define the interface of an engine's memory limit and of its rows in files."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class Limit(Protocol):
         """Release file pages and the memory of freed arrays."""
 
     def stay_within(self) -> None:
-        """Free memory for what the last step took without a check."""
+        """Free the memory that the last step allocated without a check."""
 
     def fit(self) -> None:
-        """Free memory for a state that was built again, as far as possible."""
+        """Free memory for a rebuilt state, as far as possible."""
 
 
 class RowsInFiles(Protocol):
-    """The rows of an operator whose index lies in files. See ``spilled_join``."""
+    """The rows of an operator whose index is in files. See ``spilled_join``."""
 
     sides: tuple[SpilledRows, ...]
     careful: bool

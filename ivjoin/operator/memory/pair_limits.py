@@ -1,4 +1,4 @@
-"""Limit an operator to its budget: take smaller steps, and free memory when the next step does not fit."""
+"""Limit an operator to its budget: use smaller steps, and free memory when the next step does not fit."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ __all__ = ["PairLimits", "fixed_bytes"]
 
 _MOST_BEYOND = 8 << 20  # bytes of file pages that a step may read beyond the limit
 _LEAST_STEP = 1024
-_SOME_KEYS = 64  # keys without rows that are ignored, in addition to a quarter of the keys with rows
-# The part of the limit that the rows of a step may use, for a limit below and above _LARGE. Where rows are looked up in
-# files, the fixed cost of a step is a large part of the cost of its few rows.
+_SOME_KEYS = 64  # keys without rows that are ignored, on top of a quarter of the keys with rows
+# The part of the limit that the rows of a step may use, for a limit below and above _LARGE. If rows are looked up in
+# files, the fixed cost of a step is large compared with the cost of its few rows.
 _PART, _LARGE, _LARGE_PART = 16, 4 << 20, 8
-_FILED_ROWS, _MAPPED_ROWS = 1 << 14, 2048  # rows pushed at once if the files fit in memory, and if not
+_FILED_ROWS, _MAPPED_ROWS = 1 << 14, 2048  # rows pushed at once if the files fit in memory, and if they do not
 
 
 class PairLimits:
@@ -35,7 +35,7 @@ class PairLimits:
     def __init__(self, engine: PairState, budget: Budget) -> None:
         self.budget = budget
         self._engine = ref(engine)
-        self._step = 1 << 16  # rows that are pushed, or emitted, before the pages of files are released
+        self._step = 1 << 16  # rows that are pushed or emitted before file pages are released
         self._row_bytes = [fixed_bytes(side.schema) for side in engine.plan.sides]
         self._varies = [any(not _is_fixed(t) for t in side.schema.types) for side in engine.plan.sides]
         self._trimming = Trimming(budget)
@@ -67,9 +67,10 @@ class PairLimits:
         return int(1 << (most.bit_length() - 1))
 
     def take_pieces(self, p: int, batch: pa.RecordBatch, most: int) -> Iterator[pa.RecordBatch]:
-        """Return the output of a batch that is too large for one step, ``most`` rows at a time.
+        """Return the output of a batch that is too large for one step, pushed in pieces of ``most`` rows.
 
-        MemoryLimitError if lateness is measured against earlier batches only: pieces would make later rows of it late.
+        If lateness is measured only against earlier batches, a MemoryLimitError is raised: pieces would make more rows
+        late.
         """
         engine = self._engine()
         assert engine is not None
@@ -95,16 +96,16 @@ class PairLimits:
             elif out is not None:
                 yield from out
             self.took(p, batch.slice(start, most))
-            self.stepped()  # the consumer does this after each output batch, but a piece may emit none
+            self.stepped()  # the consumer does this after each output batch, but a piece may have no output
 
     def make_ready(self, p: int, n: int) -> None:
-        """Prepare for n rows of side p: reuse keys that no row has, and spill what the last step took too much."""
+        """Prepare for n rows of side p: reuse ids of keys without rows, and spill the excess of the last step."""
         engine = self._engine()
         assert engine is not None
         keys, limit = engine.keys, engine.account.limit
         if keys.used > keys.live + keys.live // 4 + _SOME_KEYS:
             if limit is not None and engine.bytes_held() > limit - limit // 4 and not engine.state.get("prepared"):
-                keys.take_back(n)  # not during a push: the keys of its batch are in no stored row yet
+                keys.take_back(n)  # not during a push, because no stored row has the keys of its batch yet
                 engine.moved()
         if self.spilling is not None:
             self.spilling.coming = p, n
@@ -115,7 +116,7 @@ class PairLimits:
             self._shrink()
 
     def fit(self) -> None:
-        with suppress(MemoryLimitError):  # the disk is full
+        with suppress(MemoryLimitError):  # the disk may be full
             self._shrink()
 
     def _shrink(self) -> None:
@@ -129,7 +130,7 @@ class PairLimits:
 
     @property
     def recall(self) -> Recall | None:
-        """Return the estimate of lost matches, if rows are dropped."""
+        """Return the estimate of lost matches, or None if no rows are dropped."""
         return None if self.dropping is None else self.dropping.recall
 
     def took(self, p: int, batch: pa.RecordBatch) -> None:
@@ -161,12 +162,12 @@ def _is_fixed(t: pa.DataType) -> bool:
 
 
 def fixed_bytes(schema: pa.Schema) -> int:
-    """Return the bytes of a row of a schema, counting 24 for each value of varying size."""
+    """Return the bytes of a row of a schema. A value of varying size counts as 24 bytes."""
     return sum(t.bit_width // 8 + 1 if _is_fixed(t) else 24 for t in schema.types)
 
 
 def limit_error(engine: PairState, budget: Budget, needed: int, held: int) -> MemoryLimitError:
-    """Return the error. Its text states what uses the memory, what would evict rows, and the fixes."""
+    """Return the error. Its text states what uses memory, what would evict rows, and the fixes."""
     from ivjoin.operator.explaining.explain import kept_lines
 
     sizes = [store.nbytes for store in engine.stores]
@@ -201,7 +202,7 @@ def limit_error(engine: PairState, budget: Budget, needed: int, held: int) -> Me
 
 
 def _taken_before(error: MemoryLimitError, rows: int) -> MemoryLimitError:
-    """Return the error for a batch whose first ``rows`` rows were taken before it."""
+    """Return the error for a batch after its first ``rows`` rows were pushed successfully."""
     out = MemoryLimitError(error.reason, (
         f". Of the batch, the first {rows:,} rows were taken and no more: push batch.slice({rows}) again when memory "
         "is free, or to an operator that was restored from snapshot() with a greater limit"

@@ -1,8 +1,8 @@
 """Spill the oldest rows of a join with keys together with their index.
 
 The kernels cannot read these rows. Before the kernels run, a push looks for matches in files. A hash of the key finds
-candidates. Then the keys, bands and residual are compared exactly, as in the kernels. When the bounds move, rows that
-can no longer match are evicted. The rest of the operator reads only their flags, output and counts.
+candidates. Then keys, bands and residual are compared exactly, as in the kernels. When the bounds move, rows that can
+no longer match are evicted. The rest of the operator reads only their flags, output and counts.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from ivjoin.shj.store.sizes import fitting
 
 __all__ = ["SpilledJoin"]
 
-_AT_ONCE = 16384  # rows
-# Most rows to spill of a side at once if a quarter is fewer, and fewest if half is more.
+_AT_ONCE = 16384  # rows per piece
+# Most rows of a side to spill at once if a quarter is fewer, and fewest if half is more.
 _MANY, _SOME = 1 << 16, 1 << 15
-_FEW = 256  # a side with at most so many rows spills all of them
-_FEW_BESIDE = 8  # a side has few rows if the other has at least so many times as many
+_FEW = 256  # a side with at most this number of rows spills all of them
+_FEW_BESIDE = 8  # a side has few rows if the other side has at least this multiple
 
 Bounds = list[tuple[int, int]] | None
 
 
 class SpilledJoin:
-    """The rows of an operator whose index lies in files.
+    """The rows of an operator whose index is in files.
 
-    :meth:`can` must be True for the engine. ``limit``, in bytes, sets how many rows share one summary of least and
+    :meth:`can` must be True for the engine. ``limit`` (bytes) determines how many rows share one summary of least and
     greatest values.
     """
 
@@ -49,7 +49,7 @@ class SpilledJoin:
         self._block = 1 << min(max((limit // 512).bit_length() - 1, 4), 12)
         self._files = files
         self._first = 0  # the side that spills first
-        # Whether some row lies outside the plan's guards, so that the whole condition decides each pair.
+        # Whether a row breaks the plan's guards, so that the whole condition is evaluated for each pair.
         self.careful = False
         self._empty()
 
@@ -69,7 +69,7 @@ class SpilledJoin:
 
     @staticmethod
     def can(engine: PairState) -> bool:
-        """Return whether rows can be spilled with their index: the join has keys, and records can store the columns."""
+        """Return whether rows can be spilled with their index: the join has keys, and records can store its columns."""
         columns = (c for store in engine.stores for c in store.columns)
         return not isinstance(engine.keys, NoKeys) and all(can_spill_rows(c.type) for c in columns)
 
@@ -79,7 +79,7 @@ class SpilledJoin:
 
     @property
     def runs_in_memory(self) -> int:
-        """Return the bytes of the sorted key hashes that lie in memory."""
+        """Return the bytes of the sorted key hashes that are in memory."""
         return sum(rows.runs_in_memory() for rows in self.sides)
 
     def move_runs(self, moved: Callable[[np.ndarray], np.ndarray]) -> None:
@@ -91,11 +91,11 @@ class SpilledJoin:
         return self.sides[0].live + self.sides[1].live
 
     def spill_rows(self, s: int, rows: int) -> bool:
-        """Spill about ``rows`` of the oldest rows of side s; return False if it has no rows in memory.
+        """Spill about ``rows`` of the oldest rows of side s. Return False if the side has no rows in memory.
 
-        The least is a sixteenth of the side, which spreads the cost of a call over many rows. The most is a quarter,
-        because young rows may be evicted before they must be spilled. A side of few rows spills up to half of them, or
-        all. MemoryLimitError if the disk is full; the rows that were not spilled stay in memory.
+        At least a sixteenth of the side is spilled, which spreads the cost of a call over many rows. At most a quarter
+        is spilled, because young rows may be evicted before they must be spilled. A side with few rows spills up to
+        half of them, or all. If the disk is full, a MemoryLimitError is raised, and the remaining rows stay in memory.
         """
         engine = self.engine
         store = engine.stores[s]
@@ -124,17 +124,17 @@ class SpilledJoin:
                 leave(store, some)
         finally:
             self.sides[s].index()
-            if not engine.state.get("prepared"):  # keys of a batch under way may have ids that no stored row has yet
-                engine.keys.sweep(part=8)  # so that later keys can reuse the ids
+            if not engine.state.get("prepared"):  # during a push, its keys may have ids without a stored row
+                engine.keys.sweep(part=8)  # later keys can then reuse the ids
             self._tell(s)
         return True
 
     def free_memory(self, p: int, n: int, excess: int, most: int) -> bool:
-        """Free memory before n rows of side p arrive: spill rows, or shrink what spilled rows have left empty.
+        """Free memory before n rows of side p arrive: spill rows, or shrink the capacity that spilled rows have left.
 
-        Rows in files still take about two bytes of memory each. No more rows are spilled once these are ``most`` bytes.
-        As long as one side has many rows, only that side spills, so only rows of the other side look in files. If that
-        side is p and its ring is full, it spills and no ring is resized, because resizing copies a ring.
+        Rows in files still use about two bytes of memory each. Spilling stops once these use ``most`` bytes. As long as
+        one side has many rows, only that side spills, so only rows of the other side search files. If that side is p
+        and its ring is full, it spills instead of resizing the ring, because resizing copies it.
         """
         engine = self.engine
         own = engine.stores[p]
@@ -145,7 +145,7 @@ class SpilledJoin:
         spills = self.nbytes <= most
         if spills and (own is first or few) and own.hi - own.lo + n > own.cap and self.spill_rows(p, n):
             return True
-        coming = {own.side: n}  # rows whose capacity may be reserved already: without it, the kernels refuse the push
+        coming = {own.side: n}  # rows whose capacity may be reserved already; without it, the kernels refuse the push
         if any(self._shrink(store, coming.get(store.side, 0), excess) for store in (first, other)):
             return True
         if not spills:
@@ -155,7 +155,7 @@ class SpilledJoin:
         return self.spill_rows(int(here.side), missing) or self.spill_rows(1, missing) or self.spill_rows(0, missing)
 
     def _shrink(self, store: SideStore, coming: int, excess: int) -> bool:
-        """Shrink a ring that has empty capacity by at least ``excess`` bytes; return whether it could."""
+        """Shrink a ring that has at least ``excess`` unused bytes. Return whether it did."""
         cap = max(_room_for(store, coming), _smaller(store, excess))
         if cap <= store.cap - store.cap // 16 - 1:
             recap(store, cap)
@@ -165,7 +165,7 @@ class SpilledJoin:
     def adopt(
         self, s: int, arrays: list[pa.Array], axes: np.ndarray, matched: np.ndarray, absent: dict[int, np.ndarray]
     ) -> None:
-        """Spill rows that were never in memory. ``arrays`` are the stored columns in their order."""
+        """Spill rows that were never in memory. ``arrays`` are the stored columns."""
         self._append(s, arrays, axes, matched, absent)
         self._tell(s)
 
@@ -178,12 +178,12 @@ class SpilledJoin:
         self.sides[s].append(hashes, axes, arrays, matched, absent)
 
     def _tell(self, s: int) -> None:
-        """Set whether the kernels may treat side s as ended: it has, and no row of it lies in files."""
+        """Set whether the kernels may treat side s as ended: it has ended, and no row of it is in files."""
         engine = self.engine
         engine.state.set_side(s, ended=int(engine.ended[s] and not self.sides[s].live))
 
     def rebuilt(self) -> Iterator[tuple[int, list[pa.Array], np.ndarray]]:
-        """Start again for a plan whose keys or axes changed; yield all rows of both sides for :meth:`adopt`."""
+        """Start again for a plan whose keys or axes have changed. Yield all rows of both sides for :meth:`adopt`."""
         old = self.sides
         self._empty()
         for s, rows in enumerate(old):
@@ -192,12 +192,12 @@ class SpilledJoin:
                 yield s, [taken.column(i) for i in columns], rows.matched(taken.numbers)
 
     def pieces(self, s: int) -> Iterator[tuple[ReadRows, np.ndarray]]:
-        """Yield the rows of a side in pieces, each with bool[n] of the rows that have matched."""
+        """Yield the rows of a side in pieces, with bool[n] of the rows that have matched."""
         for taken in self.sides[s].all():
             yield taken, self.sides[s].matched(taken.numbers)
 
     def asks(self, p: int) -> bool:
-        """Prepare the kernels for a push on side p; return whether they must stop before they probe."""
+        """Prepare the kernels for a push on side p. Return whether they must stop before they probe."""
         engine, here = self.engine, self.sides[1 - p].live > 0
         engine.state.set_side(p, packs=int(here or engine.packs[p]))
         if not self.live:
@@ -207,12 +207,12 @@ class SpilledJoin:
         return here
 
     def probe(self, p: int, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Yield the output of a batch of side p that comes from its matches among the other side's rows in files."""
+        """Yield the output for a batch of side p and its matches among the other side's rows in files."""
         engine, rows = self.engine, self.sides[1 - p]
         state, how, n = engine.state, engine.how, batch.num_rows
         usable = np.flatnonzero(state["usable"][:n]) if state.get("masked") else None
         if usable is not None and engine.keys.kind == at.GIVEN and not engine.packs[p]:
-            # The kernel leaves these to the caller that packs the keys.
+            # The kernel leaves this to the caller that packs the keys.
             state["key_ids"][:n][state["usable"][:n] == 0] = -1
         if engine.plan.never or (usable is not None and not len(usable)):
             return
@@ -246,7 +246,7 @@ class SpilledJoin:
                     yield engine.builder.batch(here, there) if p == 0 else engine.builder.batch(there, here)
 
     def retire(self, s: int) -> Iterator[pa.RecordBatch]:
-        """Evict the rows of side s that lie outside its bounds; emit unmatched ones if the join type requires it."""
+        """Evict the rows of side s outside its bounds. Emit unmatched rows if the join type requires it."""
         engine, rows = self.engine, self.sides[s]
         if not rows.live:
             return
@@ -277,13 +277,13 @@ class SpilledJoin:
 
 
 def _room_for(store: SideStore, coming: int) -> int:
-    """Return the capacity that a ring needs for its rows and ``coming`` ones, and about 6% more."""
+    """Return the capacity that a ring needs for its rows and ``coming`` more, plus about 6%."""
     span = int(store.hi - store.lo) + coming
     return fitting(span + span // 16 + 64)
 
 
 def _smaller(store: SideStore, excess: int) -> int:
-    """Return a capacity that frees ``excess`` bytes and at least an eighth, because shrinking copies the ring."""
+    """Return a capacity that frees ``excess`` bytes, and at least an eighth, because shrinking copies the ring."""
     return int(store.cap - max(excess // _size(store) + 1, store.cap // 8))
 
 

@@ -1,8 +1,9 @@
 """Spill rows that do not fit: first payload, then the oldest rows of a join with keys, including their index.
 
-A join without keys, or with nested columns, cannot find such rows again. The arrays of its index move unchanged to
-mapped files. An array in a mapped file has an address like any other, so the kernels run as before, and the result is
-the same for every join type. The page cache of the system is the buffer manager. Payload of evicted rows is never read.
+A join without keys, or with nested columns, cannot find spilled rows again. Instead, the arrays of its index move
+unchanged to mapped files. An array in a mapped file has an address like any other array. The kernels therefore run as
+before, and the result is the same for every join type. The page cache of the system is the buffer manager. Payload of
+evicted rows is never read.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ from ivjoin.shj.store.values.segments import SegmentColumn
 __all__ = ["Spilling"]
 
 _INDEX, _LAST = 2, 3  # the order in which arrays of the index are spilled
-_MORE_PAGES = 24 << 20  # bytes of file pages that may stay in memory in addition to the limit
+_MORE_PAGES = 24 << 20  # bytes of file pages that may stay in memory on top of the limit
 
 Item = tuple[int, int, Callable[[], None]]  # order, bytes, function that spills
 
 
 class Part(NamedTuple):
-    """An array of the index, and a function that puts another one in its place."""
+    """An array of the index, and a function that replaces it."""
 
     when: int
     array: np.ndarray
@@ -44,13 +45,13 @@ class Part(NamedTuple):
 
 
 class Spilling:
-    """Moves arrays and rows of an operator to files. ``start``: bytes of the process's own memory at the start."""
+    """Move arrays and rows of an operator to files. ``start``: the process's own memory at the start, in bytes."""
 
     def __init__(self, engine: PairState, budget: Budget, start: int) -> None:
         self._engine = ref(engine)
         self._budget = budget
         self.files = Files(budget.folder)
-        self.coming = 0, 0  # side and rows of the next push
+        self.coming = 0, 0  # side and number of rows of the next push
         self._can_spill_rows = SpilledJoin.can(engine)
         self._start = start
 
@@ -61,7 +62,7 @@ class Spilling:
         return self._budget.limit if limit is None else limit
 
     def make_room(self, needed: int, _: int) -> bool:
-        """Spill arrays until ``needed`` more bytes fit or nothing is left to spill; return whether any was spilled."""
+        """Spill arrays until ``needed`` more bytes fit or all are spilled. Return whether any array was spilled."""
         engine = self._engine()
         assert engine is not None
         before = engine.bytes_held()
@@ -80,7 +81,7 @@ class Spilling:
         self.release_pages()
 
     def _move(self, engine: PairState, needed: int, when: range) -> bool:
-        """Spill arrays, in the orders ``when``, until ``needed`` bytes fit; return whether any was spilled."""
+        """Spill the arrays whose order is in ``when`` until ``needed`` bytes fit. Return whether any was spilled."""
         free, moved = self._limit - engine.bytes_held(), False
         for order, size, move in sorted(self._candidates(engine), key=lambda item: (item[0], -item[1])):
             if order in when and free < needed:
@@ -89,7 +90,7 @@ class Spilling:
         return moved
 
     def _spill_rows(self, engine: PairState, needed: int) -> bool:
-        """Spill the oldest rows with their index; return whether that freed enough to try again."""
+        """Spill the oldest rows with their index. Return whether that freed enough memory to try again."""
         if engine.state.get("phase") != at.BEGIN or not (engine.in_files is not None or self._can_spill_rows):
             return False
         found = True
@@ -101,22 +102,22 @@ class Spilling:
         return False
 
     def _sweep(self, engine: PairState) -> bool:
-        """Reuse the ids of keys that no row has, if these are many; return whether they were."""
+        """Reuse the ids of keys without rows, if these are many. Return whether ids were freed."""
         keys, before = engine.keys, engine.keys.used
-        if engine.state.get("prepared"):  # the keys of a batch under way may have ids that no stored row has yet
+        if engine.state.get("prepared"):  # during a push, keys of its batch may have ids that no stored row has yet
             return False
         keys.sweep(part=16)
         return keys.used < before
 
     def _less(self, engine: PairState, excess: int) -> bool:
-        """Spill rows with their index, or free the capacity that they left; return whether anything was freed."""
+        """Spill rows with their index, or free the capacity that they left. Return whether memory was freed."""
         in_files = engine.in_files = engine.in_files or SpilledJoin(engine, self.files, self._limit)
         if in_files.runs_in_memory > self._limit // 2:
             in_files.move_runs(self._moved)
         return in_files.free_memory(*self.coming, max(excess, self._limit // 32), self._limit // 2)
 
     def release_pages(self) -> int:
-        """Release the pages of files in memory that exceed the allowance; return their bytes."""
+        """Release the file pages in memory that exceed the allowance. Return their bytes."""
         engine = self._engine()
         if engine is None or engine.account.files is None:
             return 0
@@ -130,16 +131,16 @@ class Spilling:
         return engine is not None and (mapped := self.files.mapped) > _MORE_PAGES and mapped > self._allowed(engine)
 
     def _allowed(self, engine: PairState) -> int:
-        """Return the bytes of mapped files that may stay in memory: an allowance, and what the limit leaves free.
+        """Return the bytes of mapped files that may stay in memory: an allowance, and the unused part of the limit.
 
-        The limit leaves less if malloc or Arrow retains freed memory. The allowance exceeds what arrays use, because
-        files have spare capacity.
+        If malloc or Arrow retains freed memory, the unused part is smaller. The allowance exceeds the size of the
+        arrays, because files have spare capacity.
         """
         held = engine.bytes_held()
         if held < self._limit and self.files.mapped > _MORE_PAGES:
             held = max(held, own_memory() - self._start)
         more = _MORE_PAGES + _MORE_PAGES // 8
-        if engine.in_files is None:  # a step may read more pages than these of an index that lies in files as a whole
+        if engine.in_files is None:  # a step may read more than these pages if the whole index is in files
             more = _MORE_PAGES if self._can_spill_rows else _MORE_PAGES - _MORE_PAGES // 4
         return max(self._limit - held, 0) + more
 
@@ -168,7 +169,7 @@ class Spilling:
             yield 3, size, lambda in_files=engine.in_files: in_files.move_runs(self._moved)  # type: ignore[misc]
 
     def _parts(self, engine: PairState) -> Iterator[Part]:
-        """Yield the arrays of the index of rows in memory, wherever these arrays lie."""
+        """Yield the arrays of the index of rows in memory. The arrays themselves may be in files."""
         for store in engine.stores:
             if store.runs is not None:
                 for name in ("values", "keys", "ids", "tops"):

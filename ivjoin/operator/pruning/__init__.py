@@ -1,1 +1,1 @@
-"""Bounds of one side, from conjuncts of the other side, from the residual, and from the progress of both sides."""
+"""Bound one side by conjuncts of the other side, by the residual, and by the progress of both sides."""

@@ -1,7 +1,7 @@
-"""Derive bounds of a side's columns from the conjuncts that read that side alone.
+"""Derive bounds of a side's columns from the conjuncts that read only that side.
 
-Under ``r.w < 10``, no row with a greater ``w`` matches, so no bounds of ``w`` need to be declared. Under
-``r.a <= r.b`` and an order of ``a``, no later row with a ``b`` behind the frontier can match, so ``b`` needs no order.
+Under ``r.w < 10``, no row with a greater ``w`` matches, so bounds of ``w`` need not be declared. Under ``r.a <= r.b``
+and an order of ``a``, no later row with a ``b`` behind the frontier can match, so ``b`` needs no order.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ __all__ = ["SOMEWHERE", "Implied", "Interval", "both", "some_edge"]
 
 Interval = tuple[int, int, bool]
 # Positions of an order, in ordinals past zero, at which to test whether a column becomes bounded. At 0, squares bound
-# nothing; under ``r.ts > '2024-01-01'``, no earlier position does.
+# nothing. Under ``r.ts > '2024-01-01'``, earlier positions bound nothing.
 SOMEWHERE = (1, 1 << 12, 1 << 40, 1 << 63)
 
 
 class Implied:
-    """The intervals that columns of one side can have in rows that its own conjuncts let match.
+    """The intervals that columns of one side can have in rows that satisfy the side's own conjuncts.
 
-    ``terms`` are (expression of this side, whether its least value prunes, whether its greatest one does) for each
+    ``terms`` are (expression of this side, whether its least value prunes, whether its greatest value prunes) for each
     band. ``residual`` are the expressions that the residual reads.
     """
 
@@ -42,15 +42,18 @@ class Implied:
         self._told: dict[Node, Interval] = {}
         self._falling = {n: o.descending for n, _, o in side.orders}
         columns = self._begin()
-        # Under on_late="join" a row may lie outside the declared bounds.
+        # Under on_late="join", a row may be outside the declared bounds.
         kept = self._bounds if plan.spec.on_late != "join" else {}
         self.always = self.found = self._contracted(kept, columns) if columns else {}
         self.wanted = self._tied(columns)
 
     def _begin(self) -> list[Node]:
-        """Collect the conjuncts that are TRUE of a match; return their columns that bands or the residual also read."""
+        """Collect the conjuncts that are TRUE for a match.
+
+        Return their columns that bands or the residual also read.
+        """
         plan, p = self._plan, self._p
-        # The conjuncts as written. A derived conjunct need not hold for rows that are decided pair by pair.
+        # Use the conjuncts as written. A derived conjunct may be false for rows that are evaluated pair by pair.
         written = conjuncts_of(plan.condition) if plan.sides[p].filters else []
         own = [f for f in written if sides_of(f) == {SIDES[p]}]
         never_null = plan.sides[0].present | plan.sides[1].present
@@ -74,7 +77,7 @@ class Implied:
         return tuple(n for n in loose if n in found)
 
     def learn(self, promised: Mapping[Node, tuple[int, int]], terms: Sequence[tuple[Node, bool, bool]]) -> None:
-        """Take the expressions that have promises, with the promised intervals, and all terms of bands and keys."""
+        """Add expressions with promises and their promised intervals, and all terms of bands and keys."""
         fresh = [n for n in promised if n not in self._falling and (n.op != "column" or n in self._inside)]
         if fresh:
             self._falling = self._falling | {n: promised[n][0] <= ordinal_range(n.type)[0] for n in fresh}
@@ -90,7 +93,7 @@ class Implied:
     def look(self, frontier: Frontier) -> None:
         known = {n: span for n, span in frontier.matching.items() if n in self._inside}
         if known != self._told:
-            # Intersect with the earlier result, which still holds: near the end of a type an inverse may yield less.
+            # Intersect with the earlier result, which is still valid. Near the end of a type, an inverse may find less.
             self._told, self.found = known, both(self.found, self._contracted(known, self.wanted))
 
     def _contracted(self, known: Mapping[Node, Interval], wanted: Sequence[Node]) -> dict[Node, Interval]:

@@ -1,4 +1,4 @@
-"""Compare how far two inputs have advanced. The input that lags is read next, so that few rows wait."""
+"""Compare how far two inputs have advanced. The lagging input is read next, so that few rows wait."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Spans = Mapping[Node, tuple[int, ...]]  # (low, high, ...) of an expression in f
 
 @of_plan
 def compared_orders(plan: JoinPlan) -> list[tuple[Node, Node, int, bool]]:
-    """Return ordered expressions of one type that compare both sides: (left, right, offset, whether they fall)."""
+    """Return ordered expressions of one type that relate both sides: (left, right, offset, whether they fall)."""
     orders = [{n: o.descending for n, _, o in side.orders} for side in plan.sides]
     out = []
     for t in plan.terms:
@@ -30,7 +30,7 @@ def compared_orders(plan: JoinPlan) -> list[tuple[Node, Node, int, bool]]:
 def behind(
     compared: Sequence[tuple[Node, Node, int, bool]], left: Spans, right: Spans, rows_left: int, rows_right: int
 ) -> int:
-    """Return the side whose frontier lags, or the one with fewer rows read."""
+    """Return the side whose frontier lags. If neither lags, return the side with fewer rows read."""
     for a, b, offset, falling in compared:
         x, y = left.get(a), right.get(b)
         if x is None or y is None:

@@ -1,4 +1,4 @@
-"""Compute, from one side's future rows, intervals of the other side's axes. Rows outside them can be evicted.
+"""Compute intervals of one side's axes from the other side's future rows. Rows outside them can be evicted.
 
 During a push, ``bounds_of`` in ``shj/kernels/push/expiry_kernels.py`` moves the bounds of plain bands. This module
 computes the first bounds, bounds that need propagation, and bounds whose ends are beyond int64.
@@ -28,9 +28,10 @@ __all__ = ["Bounder"]
 
 # The bounds of an axis that retain only the rows without a value there.
 NO_VALUE = I64_MAX, I64_MIN
-# The residual is contracted after so many rows: that takes hundreds of microseconds, moving a band's bound takes one.
+# The residual is contracted after this number of rows. A contraction takes hundreds of microseconds. Moving a band's
+# bound takes one.
 _CONTRACT_EVERY = 256
-# A contraction takes longer for a larger graph: the interval grows by itself once for each so many nodes.
+# A contraction takes longer for a larger graph. The interval grows by _CONTRACT_EVERY for each _NODES_PER_TURN nodes.
 _NODES_PER_TURN = 200
 
 
@@ -46,7 +47,7 @@ class Bounder:
         self._bounds: list[list[tuple[int, int]] | None] = [[], []]
         self._contracted: list[dict[Node, tuple[int, int]] | None] = [{}, {}]
         self._since, self._unlooked = [0, 0], [0, 0]  # rows since the last contraction, and since the last look
-        self._seen = [-1, -1]  # versions of the frontiers for which the bounds were computed
+        self._seen = [-1, -1]  # versions of the frontiers from which the bounds were computed
         once = plan.derived.once
         self.terms = list(once(Bounder._terms_of, lambda: (self._terms_of(0), self._terms_of(1))))
         self._residual = Residual(plan)
@@ -71,8 +72,8 @@ class Bounder:
     def _filtered(self) -> tuple[bool, bool]:
         """Return for each side whether the sides' own conjuncts change its bounds from the residual.
 
-        If they do not, as under ``l.x <> r.x AND l.x < 25``, the kernels need not request bounds, and intervals that
-        nothing uses are deleted.
+        If they do not, as under ``l.x <> r.x AND l.x < 25``, the kernels need not request bounds. Unused intervals are
+        then deleted.
         """
         told = [i.always for i in self._implied]
         here = self._residual.inside & {n for always in told for n in always}
@@ -92,7 +93,7 @@ class Bounder:
         without, filtered = (self._propagate(s, frontier, axes, f) for f in (False, True))
         if without is None or filtered is None:
             return without != filtered
-        # Every stored row lies within these.
+        # Every stored row is within these intervals.
         here = {n: self._implied[s].always.get(n, (I64_MIN, I64_MAX)) for n in axes}
         return any(
             n in filtered and (max(low, here[n][0]), min(high, here[n][1])) != filtered[n]
@@ -102,7 +103,8 @@ class Bounder:
     def _terms_of(self, s: int) -> list[tuple[int, Node, int | None, int | None, int, int]]:
         """Return (axis of side s, the other side's expression, low, high, least, most) for each band and key.
 
-        low <= axis - expression <= high; the expression's type has ordinals from ``least`` to ``most``.
+        The meaning is low <= axis - expression <= high. The ordinals of the expression's type are ``least`` to
+        ``most``.
         """
         out = []
         for mine, theirs, lo, hi in (seen_from(s, t) for t in self._plan.terms):
@@ -129,7 +131,7 @@ class Bounder:
         return {n: v for n, v in self.known(1 - s).items() if n in self._residual.inside}
 
     def _says_something(self, s: int, axes: list[Node]) -> bool:
-        """Return whether the residual alone bounds an axis, whatever rows come."""
+        """Return whether the residual alone bounds an axis, for any future rows."""
 
         def found() -> bool:
             spans = self._propagate(s, Frontier([], {}, self._frontiers[1 - s].never_null), axes)
@@ -150,22 +152,22 @@ class Bounder:
         return found
 
     def refit(self, s: int) -> None:
-        """Update the terms after side s got other axes."""
+        """Update the terms after the axes of side s have changed."""
         self.terms[s] = self._terms_of(s)
         self._recompute(s, True)
 
     def look_every(self, s: int) -> int:
-        """Return the number of rows between two looks at the other side's own conjuncts; 0 for no looks."""
+        """Return the number of rows between two evaluations of the other side's own conjuncts, or 0 for none."""
         return self._every if self._implied[1 - s].wanted else 0
 
     def bounds(self, s: int) -> list[tuple[int, int]] | None:
         return self._bounds[s]
 
     def move(self, p: int, force: bool, rows: int) -> bool:
-        """Update the bounds of the other side, which stores ``rows`` rows; return whether they may have moved."""
+        """Update the bounds of the other side, which stores ``rows`` rows. Return whether they may have moved."""
         frontier = self._frontiers[p]
         frontier.refresh()
-        moved = frontier.version != self._seen[p] or force  # other code may have refreshed it before
+        moved = frontier.version != self._seen[p] or force  # other code may have refreshed the frontier before
         self._seen[p] = frontier.version
         if moved:
             self._since[1 - p] += max(rows, 1)
@@ -192,7 +194,7 @@ class Bounder:
             self._recompute(s, True)
 
     def future(self, s: int, node: Node) -> tuple[int, int]:
-        """Return the ordinals that an expression can have in a later row of side s; NO_VALUE if no row follows."""
+        """Return the ordinals that an expression can have in a later row of side s, or NO_VALUE if no row follows."""
         frontier = self._frontiers[s]
         if frontier.ended:
             return NO_VALUE
@@ -249,7 +251,7 @@ class Bounder:
             least, most = self.reach(axes[axis])
             a, b = (I64_MIN if a <= least else a), (I64_MAX if b >= most else b)
             if a > most or b < least:
-                # Not None: a row whose axis has an error, or is null in the residual, may still match.
+                # Not None, because a row whose axis has an error, or is NULL in the residual, may still match.
                 a, b = NO_VALUE
             out[axis] = (a if a > I64_MIN else I64_MIN, b if b < I64_MAX else I64_MAX)
         self._bounds[s] = out
@@ -268,7 +270,7 @@ class Bounder:
         return found
 
     def _span(self, frontier: Frontier, node: Node) -> tuple[int, int] | None:
-        """Return the ordinals that an expression without an order can have in a future row; None if unknown."""
+        """Return the ordinals of an expression without an order in a future row, or None if they are unknown."""
         deps = self._deps.get(node)
         intervals = self.known(int(frontier is self._frontiers[1]))
         if deps is None or len(frontier.promised) or len(intervals) != len(frontier.matching):
@@ -293,7 +295,7 @@ class Bounder:
         return wide[0] + zero, wide[1] + zero
 
     def _contract(self, s: int, frontier: Frontier, out: list[tuple[int, int]], force: bool) -> bool:
-        """Tighten the bounds by propagating TRUE through the residual; return whether nothing can match any more."""
+        """Tighten the bounds by propagating TRUE through the residual. Return whether no pair can match any more."""
         inside = self._residual.axes(s)
         if not inside:
             return False
@@ -321,5 +323,5 @@ class Bounder:
 
 
 def _ends(compared: Iterable[tuple[Any, Node, int | None, int | None]]) -> list[tuple[Node, bool, bool]]:
-    """Return the other side's expressions, and whether the least and the greatest value of each prune."""
+    """Return the other side's expressions, and whether their least and greatest values prune."""
     return [(theirs, lo is not None, hi is not None) for _, theirs, lo, hi in compared]

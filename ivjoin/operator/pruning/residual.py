@@ -41,17 +41,18 @@ class Residual:
     ) -> dict[Node, tuple[int, int]] | None:
         """Return bounds of axes of side s, or None if no pair can match.
 
-        ``theirs`` are intervals of the other side's later rows, and ``never_null`` its columns without NULL. ``always``
-        are intervals of every row of side s.
+        - ``theirs`` are intervals of the other side's later rows.
+        - ``never_null`` are its columns without NULL.
+        - ``always`` are intervals of every row of side s.
         """
         from ivjoin.propagation import Dom, Outcome, contract_nodes, propagator
 
-        # Bands have their exact bounds already, so only the residual is propagated.
+        # Bands already have exact bounds, so only the residual is propagated.
         residual, side = self._plan.separation.residual, self._plan.sides[s]
         present = never_null | side.present
         known = {c: Dom.of(c.type, null=False) for c in columns_of(*residual) if c in present}
         known |= {n: domain_of(n, span) for n, span in theirs.items()}
-        # Under on_late="join", a stored row may lie outside the declared bounds of its side and still match.
+        # Under on_late="join", a stored row may be outside the declared bounds of its side and still match.
         own = Frontier([], side.bounds if self._plan.spec.on_late != "join" else {}, side.present)
         known |= {n: domain_of(n, span) for n, span in both(own.intervals, always).items()}
         also = tuple(dict.fromkeys(n for each in self._plan.sides for n in each.axes if n in self.inside))
@@ -62,7 +63,10 @@ class Residual:
         return {n: self._checked(s, p, known, n, *ordinals_of(d, n)) for n, d in doms.items()}
 
     def _checked(self, s: int, p: Any, known: dict[Node, Any], n: Node, low: int, high: int) -> tuple[int, int]:
-        """Return the ends of an axis: confirmed if an inverse found them, or found by forward evaluation alone."""
+        """Return the ends of an axis.
+
+        Ends from an inverse are confirmed; others follow from forward evaluation alone.
+        """
         from ivjoin.propagation import confirmed, dead_until, refutes
 
         if low > high:
@@ -74,7 +78,7 @@ class Residual:
                 continue
             proposed, out = ends[falling], -1 if falling else 1
             key = (s, n, falling)
-            # Start from the end found for the last frontier, if it lies beyond what the inverse finds now.
+            # Start from the end found for the last frontier, if it is beyond the end that the inverse finds now.
             near = max(out * proposed, out * self._ends.get(key, proposed)) * out
             dead = dead_until(p, known, n, falling, near) if refutes(p, known, n, proposed, falling) else None
             if dead is not None:

@@ -1,4 +1,4 @@
-"""Aggregates that return values of rows: the first, the last, the least, the greatest, or all values."""
+"""Aggregates that return values of rows: the first, last, least, greatest or all values."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ __all__ = ["ChosenRow", "Listed"]
 
 @dataclass(frozen=True, slots=True)
 class _RowsAt:
-    """One row for each of m ranges: row ``at[i]`` of ``sources[of[i]]``, whatever it is if the range is empty."""
+    """One row for each of m ranges: row ``at[i]`` of ``sources[of[i]]``. For an empty range, the row is arbitrary."""
 
     sources: list[RightValues]
     of: np.ndarray  # int64[m]
     at: np.ndarray  # int64[m]
-    place: tuple[np.ndarray, ...] | None  # what compares the rows, the first array first; None if their values do
+    place: tuple[np.ndarray, ...] | None  # arrays that rank the rows, if their values do not
 
 
 class ChosenRow(Measure):
-    """The value of one row: the first or last, or one with the least or greatest value."""
+    """The value of one row: the first or last row, or a row with the least or greatest value."""
 
     def __init__(self, aggregate: Aggregate, schema: pa.Schema) -> None:
         super().__init__(aggregate, schema)
@@ -41,7 +41,7 @@ class ChosenRow(Measure):
     def over(self, source: RightValues, r: Ranges) -> Partial:
         among = r
         if not self._by_place or self.node.op != "column":
-            valued = self._valued(source, r)  # raises if the expression has an error
+            valued = self._valued(source, r)  # raises an EvaluationError if the expression fails for a row
             among = r if self._by_place else valued
         count = among.sizes
         if self._by_place and source.in_order:
@@ -53,7 +53,7 @@ class ChosenRow(Measure):
         return Partial(count, _RowsAt([source], np.zeros(len(at), dtype=np.int64), at, place))
 
     def _least_of(self, source: RightValues, among: Ranges) -> np.ndarray:
-        """Return the row of each range with the least, or greatest, value or place, -1 for an empty range."""
+        """Return the row of each range with the least or greatest value or place, and -1 for an empty range."""
         valid = None if self._by_place else source.vector(self.node).valid
 
         def made() -> LeastTree:
@@ -68,7 +68,7 @@ class ChosenRow(Measure):
         return rows[found]
 
     def _place(self, source: RightValues, at: np.ndarray) -> tuple[np.ndarray, ...] | None:
-        """Return what compares rows of several runs, the first array first; None if their values do."""
+        """Return arrays that rank rows of several runs, most significant first, or None if their values rank them."""
         if self._by_place:
             return source.places(at)
         return (source.images(self.node)[at],) if has_ordinal(self.node.type) else None
@@ -81,7 +81,7 @@ class ChosenRow(Measure):
         return Partial(a.count + b.count, _RowsAt([*x.sources, *y.sources], of, at, place))
 
     def _better(self, x: _RowsAt, y: _RowsAt) -> np.ndarray:
-        """Return where the rows of y are better : bool[m]."""
+        """Return where the rows of y rank better : bool[m]."""
         if x.place is None or y.place is None:
             import pyarrow.compute as pc
 
@@ -117,11 +117,11 @@ class ChosenRow(Measure):
 
 
 class Listed(Measure):
-    """The values of all rows in the order of first and last, nulls included."""
+    """The values of all rows in the order of first and last, including NULLs."""
 
     def over(self, source: RightValues, r: Ranges) -> Partial:
         if self.node.op != "column":
-            self._counted(source, r)  # raises if the expression has an error
+            self._counted(source, r)  # raises an EvaluationError if the expression fails for a row
         at = r.positions()
         if not source.in_order:
             at = at[np.lexsort((_ranks(source)[at], np.repeat(np.arange(len(r)), r.sizes)))]

@@ -1,7 +1,7 @@
-"""The interface of an aggregate: compute it over ranges, merge it over two sets of rows, and make output of it.
+"""Define the interface of an aggregate: compute it over ranges, merge partial results, and build its output.
 
-A range may be in several runs, or its pairs in several pieces, and the parts are merged. Therefore each aggregate
-stores values that merge without loss: limbs of sums, counts with means, and the place in the order with a first value.
+A range may span several runs, and its pairs may be split into several pieces, so partial results are merged. Each
+aggregate therefore stores values that merge exactly: limbs of sums, counts with means, or the place of a first value.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ __all__ = ["Measure", "Partial", "nonempty"]
 
 @dataclass(slots=True)
 class Partial:
-    """An aggregate over m ranges so far: the number of its values : int64[m], and their intermediate result."""
+    """A partial aggregate over m ranges: the number of values : int64[m], and an intermediate result."""
 
     count: np.ndarray
     value: Any = None
 
 
 class Measure:
-    """The computation of one aggregate: over ranges, joined for two sets of rows, and finished as output."""
+    """The computation of one aggregate: over ranges, merged from two sets of rows, and built as output."""
 
     def __init__(self, aggregate: Aggregate, schema: pa.Schema) -> None:
         self.aggregate = aggregate
@@ -53,11 +53,11 @@ class Measure:
         raise NotImplementedError
 
     def _counted(self, source: RightValues, r: Ranges) -> np.ndarray:
-        """Return the number of values in each range that are not null; EvaluationError if a row has an error."""
+        """Return the number of non-NULL values in each range. A row with an error raises an EvaluationError."""
         return self._valued(source, r).sizes
 
     def _valued(self, source: RightValues, r: Ranges) -> Ranges:
-        """Return ranges of the values that are not null, among these alone; EvaluationError if a row has an error."""
+        """Return ranges that index only the non-NULL values. A row with an error raises an EvaluationError."""
         v = source.vector(self.node)
         erred = errors_of(v)
         if erred is not None:
@@ -75,6 +75,6 @@ class Measure:
 
 
 def nonempty(count: np.ndarray) -> np.ndarray | None:
-    """Return which ranges have values : bool[m]; None if all have one."""
+    """Return which ranges have values : bool[m], or None if all ranges have some."""
     there = count > 0
     return None if there.all() else there

@@ -1,4 +1,4 @@
-"""Counts, sums, and the choice of the class that computes an aggregate."""
+"""Compute counts and sums, and choose the class for each aggregate."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _DECIMAL_LIMIT = divmod(10**38, 2**64)
 
 
 class Count(Measure):
-    """The number of rows, or of values that are not null."""
+    """The number of rows, or of non-NULL values."""
 
     def over(self, source: RightValues, r: Ranges) -> Partial:
         return Partial(r.sizes if self.aggregate.node is None else self._counted(source, r))
@@ -46,7 +46,7 @@ class Count(Measure):
 
 
 class Unknown(Count):
-    """The least or greatest value of a column of type null, which is null."""
+    """The least or greatest value of a column of type null, which is NULL."""
 
     def finish(self, part: Partial) -> pa.Array:
         return pa.nulls(len(part.count))
@@ -124,7 +124,10 @@ class DoubleSum(Measure):
 
 
 class Variance(Measure):
-    """The variance of numbers, or its root. Parts are merged as by Chan, Golub and LeVeque (1979)."""
+    """The variance or standard deviation of numbers.
+
+    Parts are merged by the formula of Chan, Golub and LeVeque (1979).
+    """
 
     def over(self, source: RightValues, r: Ranges) -> Partial:
         def made() -> tuple[np.ndarray, np.ndarray | None]:
@@ -163,7 +166,7 @@ def measures(aggregates: tuple[Aggregate, ...], schema: pa.Schema) -> list[Measu
 
 
 def nothing(made: Sequence[Measure], n: int, types: Sequence[pa.DataType] | None = None) -> list[pa.Array]:
-    """Return the aggregates of n rows that match nothing; ``types`` replace the types of the output, if given."""
+    """Return the aggregates of n rows without matches. ``types``, if given, replace the output types."""
     return [
         whole_numbers(np.zeros(n, dtype=np.int64)) if m.aggregate.function == "count" else nulls(n, t)
         for m, t in zip(made, types or [m.type for m in made], strict=True)

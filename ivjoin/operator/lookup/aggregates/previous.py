@@ -1,4 +1,4 @@
-"""The last right row before a window, which counts as its first row, and the rows that are stored for this."""
+"""Find the last right row before a window, which counts as its first row, and the rows to store for it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ __all__ = ["older_than", "previous_bounds", "previous_rows", "without_older"]
 
 
 def previous_rows(runs: Sequence[Run], rows: Rows, terms: Sequence[Term], axis: int | None) -> list[Ranges]:
-    """Return, for each run, ranges with the last row before the window of each left row: one row in one run at most."""
+    """Return ranges for each run that contain the last row before each left row's window.
+
+    At most one run has this row.
+    """
     assert axis is not None
     low = np.full(len(rows), I64_MIN)
     for t in terms:
@@ -42,14 +45,14 @@ def previous_rows(runs: Sequence[Run], rows: Rows, terms: Sequence[Term], axis: 
 def previous_bounds(bounds: AxisBounds, terms: Sequence[Term], axes: int) -> AxisBounds:
     """Return the bounds of left rows that a future right row can match or precede.
 
-    A left row is decided once all future right rows lie above its window, and not when they lie below it.
+    A left row is final once all future right rows are above its window. It is not final if they are below it.
     """
     uppers = {t.left for t in terms if t.low is not None} if bounds is not None else ()
     return [(bounds[a][0] if bounds is not None and a in uppers else I64_MIN, I64_MAX) for a in range(axes)]
 
 
 def older_than(bounds: AxisBounds, waiting: LeftRows, terms: Sequence[Term], axis: int) -> int:
-    """Return the value below which right rows can only precede the windows of left rows."""
+    """Return the value below which a right row cannot match, but only precede the windows of left rows."""
     low = I64_MAX if bounds is None else bounds[axis][0]
     for t in terms if len(waiting) else ():
         span = waiting.hull(t.left)
@@ -61,7 +64,7 @@ def older_than(bounds: AxisBounds, waiting: LeftRows, terms: Sequence[Term], axi
 
 
 def without_older(run: Run, axis: int, low: int) -> np.ndarray:
-    """Return bool[n]: the rows of a sorted run below ``low`` that a later row of their key below ``low`` follows."""
+    """Return bool[n]: the rows below ``low`` that have a later row of their key that is also below ``low``."""
     dead = run.rows.axes[axis] < low
     followed = np.zeros(len(run), dtype=bool)
     kids = run.rows.kids

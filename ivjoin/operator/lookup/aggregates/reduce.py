@@ -1,9 +1,9 @@
-"""Reductions of ranges of an array: sums, least and greatest values of ``values[lo[i]:hi[i]]`` for many i at once.
+"""Reduce many ranges of an array at once: sums, least and greatest values of ``values[lo[i]:hi[i]]``.
 
-Sums of whole numbers are differences of running sums, which are exact: each number is split into limbs of 32 bits, and
-2^31 limbs add up without overflow. Doubles are whole multiples of a power of two, so their sums are exact in the same
-way and rounded once, unless their magnitudes are too far apart or one is infinite or NaN. A tree composes those sums,
-and the places of least values, from blocks that lie within a range.
+Sums of whole numbers are differences of running sums. They are exact, because each number is split into limbs of 32
+bits, and 2^31 limbs add up without overflow. Doubles are multiples of a power of two, so the same method sums them
+exactly and rounds once. This fails if a value is infinite or NaN, or if the magnitudes differ too much. For such
+doubles, and for places of least values, a tree combines the results of blocks.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ __all__ = [
 ]  # fmt: skip
 
 _MASK = np.int64(0xFFFFFFFF)
-_LIMB = 62  # bits of a sum of limbs, beside its sign
+_LIMB = 62  # bits of a sum of limbs, without its sign
 _ONE = 1075  # the exponent of a double whose unit is 1
-_EXACT = 2**53  # doubles represent all whole numbers up to here
+_EXACT = 2**53  # doubles represent all whole numbers up to this one exactly
 
 
 @dataclass(slots=True)
 class Ranges:
-    """Ranges ``lo[i] <= k < hi[i]`` : int64[m] of an array."""
+    """The ranges ``lo[i] <= k < hi[i]`` : int64[m] of an array."""
 
     lo: np.ndarray
     hi: np.ndarray
@@ -57,14 +57,17 @@ class Ranges:
 
 
 def spread(lo: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Return lo[i], lo[i] + 1, ..., sizes[i] numbers for each i : int64[sizes.sum()]."""
+    """Return the positions lo[i], lo[i] + 1, ... of each range i, sizes[i] of them : int64[sizes.sum()]."""
     ends = np.cumsum(sizes)
     total = int(ends[-1]) if len(ends) else 0
     return np.arange(total, dtype=np.int64) + np.repeat(lo - (ends - sizes), sizes)
 
 
 def limbs_of(values: np.ndarray) -> list[np.ndarray]:
-    """Split whole numbers into limbs of 32 bits, the last with the sign; one limb if sums cannot overflow."""
+    """Split whole numbers into limbs of 32 bits.
+
+    The last limb has the sign. If sums cannot overflow, return one limb.
+    """
     if values.dtype == object:
         out = []
         for _ in range(3):
@@ -82,15 +85,15 @@ def limbs_of(values: np.ndarray) -> list[np.ndarray]:
 
 @dataclass(frozen=True, slots=True)
 class DoubleSums:
-    """Running sums of doubles that lose nothing: see ``sum_kernels``."""
+    """Exact running sums of doubles. See ``sum_kernels``."""
 
-    sums: np.ndarray  # int64[2, n + 1], of whole multiples of ``2**unit``, in two limbs
+    sums: np.ndarray  # int64[2, n + 1], multiples of ``2**unit``, in two limbs
     width: int  # bits of the lower limb
     unit: int
 
     @classmethod
     def of(cls, values: np.ndarray) -> DoubleSums | None:
-        """Add up values : float64[n]; None if one is infinite or NaN, or if their magnitudes are too far apart."""
+        """Add up float64[n] values. Return None if one is infinite or NaN, or if the magnitudes differ too much."""
         bits, ends = np.ascontiguousarray(values).view(np.int64), np.empty(2, dtype=np.int64)
         if not sum_kernels.common_unit(bits, ends):
             return None
@@ -104,7 +107,7 @@ class DoubleSums:
         return cls(sums, width, least - _ONE)
 
     def between(self, r: Ranges) -> np.ndarray:
-        """Return the sums of ranges, each rounded once, to the nearest double : float64[m]."""
+        """Return the sums of ranges : float64[m], each rounded once to the nearest double."""
         out = np.empty(len(r), dtype=np.float64)
         sum_kernels.sums_between(self.sums, r.lo, r.hi, self.width, out)
         with np.errstate(over="ignore"):
@@ -113,7 +116,7 @@ class DoubleSums:
 
 @dataclass(frozen=True, slots=True)
 class SumTree:
-    """Sums of doubles by blocks, rounded with each addition: see ``tree_kernels``."""
+    """Sums of doubles by blocks, rounded after each addition. See ``tree_kernels``."""
 
     tree: np.ndarray  # float64[2 n]
 
@@ -132,7 +135,7 @@ class SumTree:
 
 @dataclass(frozen=True, slots=True)
 class LeastTree:
-    """The places of least values by blocks: see ``tree_kernels``."""
+    """The places of least values by blocks. See ``tree_kernels``."""
 
     values: np.ndarray  # int64[n]
     tree: np.ndarray  # int64[n]
@@ -144,7 +147,7 @@ class LeastTree:
         return cls(values, tree)
 
     def places(self, r: Ranges) -> np.ndarray:
-        """Return the place of a least value of each range, -1 for an empty one : int64[m]."""
+        """Return the place of a least value of each range : int64[m], and -1 for an empty range."""
         out = np.empty(len(r), dtype=np.int64)
         tree_kernels.least_within(self.values, self.tree, r.lo, r.hi, out)
         return out
@@ -162,7 +165,7 @@ def range_sums(sums: np.ndarray, r: Ranges) -> np.ndarray:
 
 
 def words_of_limbs(limbs: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return (low, high : uint64[m], overflow : bool[m]), the two's complement of 128 bits of sums of limbs."""
+    """Return (low, high : uint64[m], overflow : bool[m]): sums of limbs as 128 bits in two's complement."""
     words, carry = [], np.zeros(len(limbs[0]), dtype=np.int64)
     for k in range(4):
         if k < len(limbs):
@@ -174,17 +177,20 @@ def words_of_limbs(limbs: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.
 
 
 def widened(limbs: list[np.ndarray], count: int) -> list[np.ndarray]:
-    """Return at least ``count`` limbs: a single limb is split, and zeros are appended."""
+    """Return at least ``count`` limbs. A single limb is split, then zeros are appended."""
     if len(limbs) == 1 and count > 1:
         limbs = [limbs[0] & _MASK, limbs[0] >> 32]
     return [*limbs, *(np.zeros(len(limbs[0]), dtype=np.int64) for _ in range(count - len(limbs)))]
 
 
 def quotients(limbs: list[np.ndarray], divisors: np.ndarray, unit: int) -> np.ndarray:
-    """Divide sums of limbs by ``divisors * unit`` : float64[m], each quotient rounded once. Divisors are positive."""
+    """Divide sums of limbs by ``divisors * unit`` : float64[m].
+
+    Each quotient is rounded once. Divisors are positive.
+    """
     low, high, beyond = words_of_limbs(limbs)
     whole = low.view(np.int64)
-    most = _EXACT // unit  # the greatest divisor whose product with the unit is an exact double
+    most = _EXACT // unit  # the greatest divisor whose product with the unit is exact as a double
     plain = ~beyond & (high.view(np.int64) == whole >> 63) & (np.abs(whole) <= _EXACT) & (whole >= -_EXACT)
     plain &= divisors <= most
     out = whole / np.where(plain, divisors * unit if most else 1, 1)

@@ -1,4 +1,4 @@
-"""The right rows that aggregates read: all rows of a run, or rows of it that were chosen pair by pair."""
+"""Read the right rows for aggregates: all rows of a run, or rows that were chosen pair by pair."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ __all__ = ["RightValues", "keys_of"]
 
 
 class RightValues:
-    """Columns of right rows, each evaluated once and cached in ``kept``.
+    """Columns of right rows. Each expression is evaluated once and cached in ``kept``.
 
-    ``layout`` gives the place of each column among the stored columns. ``order`` is the order for first and last, and
-    whether it falls; None for the order of arrival. ``in_order``: whether the rows of one key lie in that order.
+    - ``layout`` gives the place of each column among the stored columns.
+    - ``order`` is the order of first and last, and whether it falls. None means the order of arrival.
+    - ``in_order``: whether the rows of each key are stored in that order.
     """
 
     def __init__(
@@ -47,13 +48,13 @@ class RightValues:
         return found
 
     def array(self, node: Node) -> pa.Array:
-        """Return the values of an expression as an Arrow array; a column unchanged."""
+        """Return the values of an expression as an Arrow array. A column is returned unchanged."""
         if node.op == "column":
             return self.column("right", node.params[1])
         return self.once(("array", node), lambda: plain_array(self.vector(node), node))
 
     def some(self, node: Node, at: np.ndarray) -> pa.Array:
-        """Return the values of an expression for some rows; of a column, only these rows are read if they are few."""
+        """Return the values of an expression for some rows. For few rows, a column reads only these."""
         if node.op != "column" or len(at) > len(self):
             return _taken(self.array(node), at)
         return self._rows.some(self._layout.places[self._layout.index[node.params[1]]], at)
@@ -66,7 +67,7 @@ class RightValues:
         return self._rows.seq
 
     def places(self, at: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Return arrays that compare rows by the order of first and last, the first one first; nulls come last."""
+        """Return arrays that rank rows by the order of first and last, most significant first. NULLs come last."""
         if self.order is None:
             return (self.seq[at],)
         node, falls = self.order
@@ -76,7 +77,7 @@ class RightValues:
         return null[at], np.where(null, 0, ~image if falls else image)[at], self.seq[at]
 
     def ranks(self, by: Sequence[Node], falls: bool) -> np.ndarray:
-        """Return the place of each row by some expressions, then by arrival : int64[n]; nulls come last."""
+        """Return the rank of each row by expressions, then by arrival : int64[n]. NULLs come last."""
         def made() -> np.ndarray:
             keys = keys_of(evaluate(by, self.column, len(self)), by, falls)
             return _ranks(np.lexsort((self.seq, *keys[::-1])))
@@ -84,12 +85,12 @@ class RightValues:
         return self.once(("ranks", *by), made)
 
     def images(self, node: Node) -> np.ndarray:
-        """Return whole numbers that rise with the values of an expression, any for null : int64[n]."""
+        """Return integers that rise with the values of an expression : int64[n]. NULLs have arbitrary ones."""
         return self.once(("images", node), lambda: _images(self.vector(node), node))
 
 
 def keys_of(vectors: Sequence[Vector], nodes: Sequence[Node], falls: bool) -> list[np.ndarray]:
-    """Return arrays that compare rows by some expressions, the first one first; nulls come last."""
+    """Return arrays that rank rows by expressions, most significant first. NULLs come last."""
     keys: list[np.ndarray] = []
     for node, v in zip(nodes, vectors, strict=True):
         there = has_value(v)
@@ -103,7 +104,7 @@ def keys_of(vectors: Sequence[Vector], nodes: Sequence[Node], falls: bool) -> li
 
 
 def _images(v: Vector, node: Node) -> np.ndarray:
-    """Return whole numbers that rise with the values : int64[n]."""
+    """Return integers that rise with the values : int64[n]."""
     if has_ordinal(node.type):
         return ordinals(v.values, node.type)
     if isinstance(v.values, np.ndarray):

@@ -1,1 +1,1 @@
-"""Picks of one right row for each left row: the best row, the time when it is final, and rows that cannot be best."""
+"""Pick one right row for each left row: find the best row, when it is final, and rows that cannot be best."""

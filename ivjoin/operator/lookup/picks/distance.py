@@ -1,4 +1,4 @@
-"""Compare the distances of two values from a third one, without rounding and without overflow."""
+"""Compare the distances of two values from a third value, without rounding and without overflow."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _SIGN = np.uint64(1 << 63)
 
 
 def compared(of: np.ndarray, a: np.ndarray, b: np.ndarray, t: Type) -> np.ndarray:
-    """Return int8[n] : -1 where ``a`` is nearer to ``of``, 1 where ``b`` is, 0 where both are equally near.
+    """Return int8[n]: -1 where ``a`` is nearer to ``of``, 1 where ``b`` is nearer, 0 where both are equally near.
 
-    Equal values have distance 0, including two NaNs. The distance of an infinity from another value is infinite; the
-    distance of NaN from another value is greater still.
+    Equal values have distance 0, and so have two NaNs. An infinity has an infinite distance to any other value. NaN has
+    a distance to any other value that is greater than infinity.
     """
     out = np.zeros(len(of), dtype=np.int8)
     for x, y in zip(distance_keys(of, a, t), distance_keys(of, b, t), strict=True):
@@ -29,10 +29,10 @@ def compared(of: np.ndarray, a: np.ndarray, b: np.ndarray, t: Type) -> np.ndarra
 def distance_keys(
     of: np.ndarray, to: np.ndarray, t: Type, finer: tuple[np.ndarray, int] | None = None
 ) -> list[np.ndarray]:
-    """Return arrays of int64[n] that compare, the first one first, as the distances do; see :func:`compared`.
+    """Return arrays : int64[n] that rank distances, most significant first. See :func:`compared`.
 
-    ``finer``: the values of ``to`` in a coarser unit, and the ticks in one tick of that unit. A value past the range of
-    ``t`` is the least or the greatest of ``t``, and its distance follows from the coarser unit.
+    ``finer`` has the values of ``to`` in a coarser unit, and the ticks in one tick of that unit. A value outside the
+    range of ``t`` appears as the least or greatest value of ``t``. Its distance is then computed in the coarser unit.
     """
     if t.kind != "float":
         apart = (_apart(of, to) ^ _SIGN).view(np.int64)
@@ -47,7 +47,7 @@ def distance_keys(
     x, y = (doubles_of(np.minimum(o, NAN_ORDINAL)) for o in (of, to))
     rank, value, rest = _split(of, to, x, y)
     far = np.isinf(value)
-    if far.any():  # the difference overflows: halves are exact for numbers of this size
+    if far.any():  # the difference overflows; halves of such large numbers are exact
         value[far], rest[far] = _difference(x[far] / 2, y[far] / 2)
     return [2 * rank.astype(np.int64) + far, _image(value), _image(rest)]
 
@@ -63,7 +63,10 @@ def _apart(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _split(of: np.ndarray, to: np.ndarray, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return a distance: 0, 1 (infinite) or 2 (NaN), then its rounded value and the rounding error."""
+    """Return a distance as three arrays: its class, its rounded value and the rounding error.
+
+    The class is 0 for finite distances, 1 for infinite ones and 2 for NaN.
+    """
     rank = np.where(np.isnan(x) | np.isnan(y), 2, np.where(np.isinf(x) | np.isinf(y), 1, 0)).astype(np.int8)
     rank[of == to] = 0
     plain = (rank == 0) & (of != to)

@@ -1,4 +1,4 @@
-"""Decide before a left row's band ends whether its best match is final, by the frontier of the ranking value."""
+"""Decide whether a left row's best match is final before its band ends, by the frontier of the ranking value."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Ripe = tuple[BestMatches, np.ndarray]  # left rows with their best matches so fa
 
 
 class Early:
-    """Decides about left rows that a later right row can still match."""
+    """Find left rows with a final best match, although a later right row can still match them."""
 
     def __init__(self, plan: JoinPlan, bounder: Bounder, answers: PickedAnswers) -> None:
         picking = picking_of(plan)
@@ -41,7 +41,7 @@ class Early:
                 self._bottom[axis] = min(self._bottom[axis], least)
 
     def split(self, rows: Rows, right: RightRows) -> tuple[Rows, list[Ripe]]:
-        """Return the rows that are not decided, and those looked up with some that are."""
+        """Return the rows that are not final, and the parts of the looked-up rows that contain final rows."""
         bounds = self._bounder.bounds(0)
         dead = rows.outside(bounds)
         ripe = None if bool(dead.all()) else self._ripe(rows)
@@ -61,13 +61,16 @@ class Early:
                 done[known[self._settled(part, looked.found.axis(1, self._place).take(best))]] = True
             if done.any():
                 found.append((looked, done))
-        look[look] = dead  # `done` is a part of `dead`
+        look[look] = dead  # `done` is a view of `dead`, so `dead` now has all final rows
         if not bool(look.any()):
             return rows, []
         return rows.take(np.flatnonzero(~look)), found
 
     def _ripe(self, rows: Rows) -> np.ndarray | None:
-        """Return which rows may have a final match, so that a lookup can pay : bool[n]; None if no row can."""
+        """Return the rows whose best match may be final : bool[n], or None if no row's is.
+
+        Only these are worth a lookup.
+        """
         low, high = self._bounder.future(1, self._node)
         rising, falling = low != I64_MIN, high != I64_MAX
         place, picking = self._place, self._picking
@@ -76,13 +79,13 @@ class Early:
         if self.near is not None:
             x = rows.axes[self.near]
             return x <= max(self._top[place], low) if rising else x >= min(self._bottom[place], high)
-        # The end of the range where the better rows lie, if they come first; otherwise the other end.
+        # Use the end of the range with the better rows, if they come first; otherwise the other end.
         ends = [t for t in picking.terms[: picking.n_search] if self._end(t) not in (I64_MIN, I64_MAX)]
         if not ends:
             return np.ones(len(rows), dtype=bool) if rising != self._last else None
         out = None
         for t in ends:
-            # How far rows have come, or what is promised about later rows.
+            # The greatest progress of the rows so far, or the promise about later rows.
             least, most = self._bounder.future(1, t.right)
             axis, by = self._plan.axis(1, t.right), self._end(t)
             limit = (max(self._top[axis], least) if rising else min(self._bottom[axis], most)) - by  # type: ignore[index]
@@ -94,13 +97,13 @@ class Early:
         return out
 
     def _end(self, t: PickTerm) -> int:
-        """Return the end of a band where better rows lie."""
+        """Return the end of a band where the better rows are."""
         return t.high if self._last else t.low
 
     def _settled(self, rows: Rows, best: np.ndarray) -> np.ndarray:
-        """Return which rows have a match than which no later right row is better : bool[n].
+        """Return the rows whose match no later right row can beat : bool[n].
 
-        ``best`` : int64[n] has the values that picked their matches so far.
+        ``best`` : int64[n] has the ranking values of their current matches.
         """
         low, high = self._bounder.future(1, self._node)
         plain = self._picking.plain
@@ -110,7 +113,8 @@ class Early:
             for end, beyond in ((low, x < low), (high, x > high)):
                 at = np.flatnonzero(beyond & ~out)
                 if len(at) and end not in (I64_MIN, I64_MAX):
-                    # A later row is no nearer than the frontier, and no earlier if the frontier lies above.
+                    # A later row is no nearer than the frontier. It also does not come before it if the frontier is
+                    # above.
                     edge = np.full(len(at), end)
                     nearer = compared(x[at], edge, best[at], self._node.type)
                     wins = (nearer < 0) | ((nearer == 0) & (edge < best[at])) | ((edge == best[at]) & (not plain))

@@ -1,4 +1,4 @@
-"""Output batches of joins that take one right row for each left row: the last, the first, or the nearest match."""
+"""Build output of joins that take one right row for each left row: the last, first or nearest match."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from ivjoin.plan.picking.pick import Picking, picking_of
 
 __all__ = ["PickedAnswers", "answers_of"]
 
-_PAIRS = 1 << 17  # pairs decided at once
-_FIRST_TRIES, _MOST_TRIES = 4, 1 << 14  # candidates of a left row that are decided at once
+_PAIRS = 1 << 17  # pairs that are evaluated at once
+_FIRST_TRIES, _MOST_TRIES = 4, 1 << 14  # candidates of a left row that are evaluated at once
 
 
 class PickedAnswers(BestAnswers):
-    """Takes one of the stored right rows that match left rows."""
+    """Choose one of the stored right rows that match each left row."""
 
     def __init__(self, engine: LookupPlan) -> None:
         super().__init__(engine)
         self.learn()
 
     def learn(self) -> None:
-        """Find the compared axes again, after the plan's axes have changed."""
+        """Find the compared axes again after the plan's axes have changed."""
         plan, pick = self._engine.plan, self._pick
         self._picking: Picking = picking_of(plan)
         self.place = plan.axis(1, self._picking.place)
@@ -49,7 +49,7 @@ class PickedAnswers(BestAnswers):
         simple = self.near is None and len(self._pick.by) == 1 and found.runs == 1
         if not simple or self._own is None or self._own != self._engine.axis:
             return super().chosen(found)
-        # The pairs of a run come by left row and place, and so by the value that picks, then by arrival.
+        # The pairs of a run are sorted by left row and place. So they are sorted by ranking value, then by arrival.
         edges = here[1:] != here[:-1]
         last = self._pick.which == "last"
         return np.flatnonzero(np.concatenate((edges, [True]) if last else ([True], edges)))
@@ -78,7 +78,7 @@ class PickedAnswers(BestAnswers):
             return run.pairs(rows, found, most, self._trim if along else by_rank)
         if not along:
             return run.pairs(rows, found, most)
-        if found.rest:  # few rows may match, none of them near an end of the range
+        if found.rest:  # few rows may match, and none of them near an end of the range
             (here, there), done = run.pairs(rows, found, most)
             if done == len(rows):
                 return self._true(run, rows, (here, there)), done
@@ -100,11 +100,11 @@ class PickedAnswers(BestAnswers):
         return (here[order], there[order]), len(rows)
 
     def ranks(self, run: Run) -> np.ndarray:
-        """Return int64[n] that rise from the worst row of a run to the best one by the expressions that pick."""
+        """Return int64[n] that rise from the worst row of a run to the best one, by the ranking expressions."""
         return ~self._source(run.rows, run.kept).ranks(self._pick.by, self._pick.which == "last")
 
     def _ranked(self, run: Run, _: Rows, r: Ranges) -> Ranges:
-        """Return the place of the best row of each range, by the greatest of the ranks within it."""
+        """Return a range with the best row of each range, which has the greatest rank."""
         def made() -> LeastTree:
             return LeastTree.of(~self.ranks(run))
 
@@ -113,7 +113,8 @@ class PickedAnswers(BestAnswers):
         return Ranges(lo, lo + (best >= 0))
 
     def _first_true(self, run: Run, rows: Rows, found: RunRanges, r: Ranges, last: bool) -> Pairs:
-        """Return the first pairs of each range, or the last ones, until the whole condition is TRUE for one of them."""
+        """Try the pairs at the start of each range (``last``: at the end) until the condition is TRUE for one of them.
+        """
         ties = len(self._pick.by) > 1 and len(run) > 0
         start, stop = run.same() if ties else (None, None)
         lo, hi = r.lo.copy(), r.hi.copy()
@@ -122,7 +123,7 @@ class PickedAnswers(BestAnswers):
 
         def add(here: np.ndarray, there: np.ndarray) -> np.ndarray:
             here, there = self._true(run, rows, run.within(rows, found.rest, here, there))
-            if not ties and len(here):  # one for each left row
+            if not ties and len(here):  # keep one pair for each left row
                 edge = np.concatenate((here[1:] != here[:-1], [True])) if last else np.concatenate(
                     ([True], here[1:] != here[:-1])
                 )
@@ -132,7 +133,7 @@ class PickedAnswers(BestAnswers):
             return here
 
         while len(live):
-            if found.rest and len(live) > before:  # few matches lie near this end of the ranges: find all of them
+            if found.rest and len(live) > before:  # few matches are near this end of the ranges: find all of them
                 for here, there in self._searched(run, rows, found, live, lo, hi):
                     add(here, there)
                 break
@@ -157,7 +158,7 @@ class PickedAnswers(BestAnswers):
     def _searched(
         self, run: Run, rows: Rows, found: RunRanges, live: np.ndarray, lo: np.ndarray, hi: np.ndarray
     ) -> Iterator[Pairs]:
-        """Yield the pairs of some rows that satisfy the first term that the order of the run does not decide."""
+        """Yield the pairs of some rows that satisfy the first term that the run's order does not decide."""
         term = found.rest[0]
         low, high = reach(rows, term)
         while len(live):
@@ -170,7 +171,7 @@ class PickedAnswers(BestAnswers):
 
 
 def answers_of(engine: LookupPlan) -> Answers:
-    """Return what answers the left rows of a plan."""
+    """Return the object that answers the left rows of a plan."""
     if engine.plan.spec.aggregates:
         return Answers(engine)
     return PickedAnswers(engine) if engine.plan.spec.picks_one else BestAnswers(engine)

@@ -1,4 +1,4 @@
-"""Right rows that are worse than another one of their key for every left row of the key."""
+"""Find right rows that are worse than another row of their key for every left row of that key."""
 
 from __future__ import annotations
 
@@ -18,25 +18,29 @@ from ivjoin.shj.registers import I64_MAX, I64_MIN
 
 __all__ = ["Thinning", "Way", "ways_of"]
 
-_AT_ONCE = 1 << 16  # rows of a run
+_AT_ONCE = 1 << 16  # rows of a run that are processed at once
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """When a right row makes worse ones of its key useless: every left row must find it within some ends."""
+    """A rule that makes worse rows of a key useless: every left row must be able to take the better row."""
 
-    last: bool  # greater values are better, and not lesser ones
-    # Left and right value, offset, and whether the right one must not lie above ``left + offset``, else below it.
+    last: bool  # whether greater values are better; otherwise lesser values are
+    # (left value, right value, offset, above). If ``above``, the right value must be at most ``left + offset``.
+    # Otherwise it must be at least that.
     ends: list[tuple[Node, Node, int, bool]]
-    first_stays: bool = False  # the rows with the least value of a key stay
+    first_stays: bool = False  # whether this rule retains the rows with the least value of a key
 
     def possible(self, bounder: Bounder) -> bool:
-        """Return whether some row can lie within the ends, given what later left rows can be."""
+        """Return whether a row can satisfy the ends, given the possible later left rows."""
         return all(_edge(bounder, left, above) is not None for left, _, _, above in self.ends)
 
 
 def ways_of(picking: Picking, decided: bool) -> list[Way]:
-    """Return how right rows become useless; nothing unless keys and bands are the whole condition."""
+    """Return the rules that make right rows useless.
+
+    The list is empty unless keys and bands are the whole condition.
+    """
     terms = picking.terms
     if not decided:
         return []
@@ -44,7 +48,7 @@ def ways_of(picking: Picking, decided: bool) -> list[Way]:
     def way(last: bool, first_stays: bool = False) -> Way:
         ends = [(picking.near, picking.place, 0, last)] if picking.near is not None else []
         for t, (left, right, low, high) in enumerate(terms):
-            # In a line that rises within a key, a row that fails at the other end is worse than rows that fail there.
+            # The right value rises within a key. If a better row fails at the other end, worse rows fail there too.
             if high != I64_MAX and (last or t >= picking.n_search):
                 ends.append((left, right, high, True))
             if low != I64_MIN and (not last or t >= picking.n_search):
@@ -57,35 +61,35 @@ def ways_of(picking: Picking, decided: bool) -> list[Way]:
         return []
     if picking.place.type.kind != "float":
         return [way(True), way(False)]
-    # All numbers are equally far from an infinity, so that it takes the first one.
+    # All numbers are equally far from an infinity, so it takes the first one.
     return [*([] if any(t.low != I64_MIN for t in terms) else [way(True, True)]), way(False)]
 
 
 def _edge(bounder: Bounder, left: Node, above: bool) -> int | None:
-    """Return the least value of later left rows (``above``), or the greatest; None if it has no bound."""
+    """Return the least (``above``) or greatest value of later left rows, or None if it has no bound."""
     edge = bounder.future(0, left)[0 if above else 1]
     return None if edge == (I64_MIN if above else I64_MAX) else edge
 
 
 class Thinning:
-    """Finds the useless rows of a run.
+    """Find the useless rows of a run.
 
-    ``ranks`` returns int64[n] that rise from the worst row of a run to the best, or from the last to the first.
+    ``ranks`` returns int64[n] that rise from the worst row of a run to the best row, or from the last to the first.
     """
 
     def __init__(self, plan: JoinPlan, bounder: Bounder, ranks: Callable[[Run], np.ndarray]) -> None:
         self._picking = picking = picking_of(plan)
         self._plan, self._bounder, self._ranks = plan, bounder, ranks
-        self._ways = [  # a constant, such as a NULL of a column without a type, is no axis
+        self._ways = [  # a constant, such as a NULL of an untyped column, is not an axis
             way for way in ways_of(picking, not plan.separation.residual)
             if all(plan.axis(0, left) is not None and plan.axis(1, right) is not None for left, right, _, _ in way.ends)
         ]
         assert plan.spec.pick is not None
         self._own, self._ties = plan.axis(1, plan.spec.pick.by[0]), len(plan.spec.pick.by) > 1
-        self.reads = {self._axis(0, left) for w in self._ways for left, _, _, _ in w.ends}  # left axes
+        self.reads = {self._axis(0, left) for w in self._ways for left, _, _, _ in w.ends}  # the left axes
 
     def possible(self) -> bool:
-        """Return whether rows can become useless at all, given what later left rows can be."""
+        """Return whether rows can become useless at all, given the possible later left rows."""
         return any(w.possible(self._bounder) for w in self._ways)
 
     def _axis(self, s: int, node: Node) -> int:
@@ -94,7 +98,10 @@ class Thinning:
         return axis
 
     def useless(self, run: Run, waiting: WaitingKeys | None, full: bool) -> np.ndarray:
-        """Return which rows of a run are useless : bool[n]. ``full``: whether the whole condition decides pairs."""
+        """Return the useless rows of a run : bool[n].
+
+        ``full``: whether the whole condition is evaluated for each pair.
+        """
         return np.concatenate([self._useless(part, waiting, full) for part in run.parts(_AT_ONCE)])
 
     def _useless(self, run: Run, waiting: WaitingKeys | None, full: bool) -> np.ndarray:
@@ -108,7 +115,7 @@ class Thinning:
                 if limit is None:
                     break
                 values = run.rows.axes[axis]
-                if full or self._picking.step:  # values at the ends may lie beyond them
+                if full or self._picking.step:  # true values may lie beyond the ends of int64
                     sure &= (values > I64_MIN) & (values < I64_MAX)
                 sure &= values <= np.repeat(limit, sizes) if above else values >= np.repeat(limit, sizes)
                 if axis in run.rows.absent:
@@ -128,7 +135,7 @@ class Thinning:
     def _limit(
         self, run: Run, waiting: WaitingKeys | None, left: Node, by: int, above: bool
     ) -> np.ndarray | None:
-        """Return the limit of each key's right values, from its waiting left rows and all later ones; None if none."""
+        """Return the limit of each key's right values over waiting and later left rows, or None if it has no limit."""
         end = _edge(self._bounder, left, above)
         if end is None:
             return None

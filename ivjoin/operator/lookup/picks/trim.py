@@ -1,4 +1,4 @@
-"""Find matches of a left row that cannot be among its best ones, from the order of a run alone."""
+"""Narrow the ranges of matches to rows that may be best, by the order of a run alone."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from ivjoin.shj.registers import I64_MIN
 
 __all__ = ["distance_of", "middle_of", "trim_of"]
 
-_STEPS = 64  # rows at the same rounded distance; of more, all rows of the range are compared
+_STEPS = 64  # steps along rows of equal rounded distance, before the whole range is compared
 
 Trim = Callable[[Run, Rows, Ranges], Ranges]
 
 
 def distance_of(node: Node) -> tuple[Node, Node] | None:
-    """Return (left, right) of a distance ``abs(left - right)`` between expressions of the two sides; else None."""
+    """Return (left, right) of a distance ``abs(left - right)`` between the two sides, or None for other expressions."""
     if node.op != ops.ABS or node.args[0].op not in (ops.SUB, ops.DATE_DIFF):
         return None
     a, b = node.args[0].args
@@ -33,9 +33,9 @@ def distance_of(node: Node) -> tuple[Node, Node] | None:
 
 
 def trim_of(plan: JoinPlan, axis: int | None) -> Trim | None:
-    """Return how ranges are narrowed; None if the order does not follow from the right rows of a run alone.
+    """Return a function that narrows ranges, or None if the right rows of a run do not determine the order.
 
-    The narrowed range holds the best ``k`` rows and, where they matter, all rows that tie with the last of them.
+    A narrowed range contains the best ``k`` rows and, if they matter, all rows that tie with the last of them.
     """
     pick = plan.spec.pick
     if pick is None or axis is None:
@@ -53,7 +53,7 @@ def trim_of(plan: JoinPlan, axis: int | None) -> Trim | None:
         first = pick.which in ("least", "first")
         return lambda run, rows, r: _at_end(run, r, pick.k, first, ties)
     pair = distance_of(pick.by[0])
-    rounds = right.type == FLOAT64  # distances are rounded, so that rows at several of them may tie
+    rounds = right.type == FLOAT64  # distances are rounded, so rows at different distances may tie
     exact = right.type.kind in ("int", "timestamp", "date") or rounds
     if pair is None or pick.which != "least" or right not in pair or not exact:
         return None
@@ -82,7 +82,10 @@ def _at_end(run: Run, r: Ranges, k: int, first: bool, ties: bool) -> Ranges:
 def _around(
     run: Run, rows: Rows, axes: tuple[int, int], r: Ranges, k: int, ties: bool, floats: bool, rounds: bool
 ) -> Ranges:
-    """Return the k rows on either side of each left row. ``rounds``: distances are rounded, so that more may tie."""
+    """Return the k nearest rows on each side of each left row.
+
+    ``rounds``: distances are rounded, so more rows may tie.
+    """
     line, axis = axes
     if not len(run) or axis in run.rows.absent:
         return r
@@ -100,7 +103,7 @@ def _around(
                 run.kept["doubles"] = doubles_of(run.rows.axes[axis])
             lo = _further(near, run.kept["doubles"], lo, r.lo, hi, -1)
             hi = _further(near, run.kept["doubles"], hi - 1, r.hi - 1, lo - 1, 1) + 1
-        far = ~np.isfinite(near)  # all numbers are equally far from it, or as far as NaN
+        far = ~np.isfinite(near)  # all numbers are equally far from an infinity, and from NaN
         every = far if every is None else every | far
     if every is not None:
         lo, hi = np.where(every, r.lo, lo), np.where(every, r.hi, hi)
@@ -110,9 +113,9 @@ def _around(
 def _further(
     near: np.ndarray, values: np.ndarray, edge: np.ndarray, end: np.ndarray, other: np.ndarray, step: int
 ) -> np.ndarray:
-    """Return the edges of ranges, moved on to the last row at the same rounded distance, or to ``end``.
+    """Return the edges of ranges, moved to the last row at the same rounded distance, or to ``end``.
 
-    A range is empty if its edge is at the ``other`` edge.
+    A range is empty if its edge equals the ``other`` edge.
     """
     edge = edge.copy()
     at = np.flatnonzero((edge != end) & (edge != other))
@@ -129,8 +132,9 @@ def _further(
 
 
 def middle_of(run: Run, rows: Rows, line: int, axis: int, r: Ranges) -> np.ndarray:
-    """Return the first place of each range whose value on an axis is not below that of the left row : int64[n].
+    """Return the first place in each range whose value is at least that of the left row : int64[n].
 
-    Values at the lower end of int64 count as below it: the last of them is the nearest, if they lie beyond that end.
+    Values at the lower end of int64 count as below. If their true values are beyond that end, the last of them is
+    nearest.
     """
     return run.place(axis, (r.lo, r.hi), np.maximum(rows.axes[line], I64_MIN + 1))

@@ -1,4 +1,4 @@
-"""Aggregate the right rows that left rows match, slice by slice, without making the pairs.
+"""Aggregate the matches of left rows slice by slice, without creating the pairs.
 
 The right rows of a slice are grouped by key. The matches of a left row are then a range of its key's rows.
 """
@@ -24,8 +24,8 @@ from ivjoin.shj.kernels.lookup import lookup_kernels
 
 __all__ = ["Aggregated", "Window"]
 
-_BEHIND = 8  # entries that the kernels may read past the last one
-_FEW = 1 << 16  # ids that are no more need no table of a slice's own
+_BEHIND = 8  # entries that the kernels may read beyond the last one
+_FEW = 1 << 16  # up to this number of ids, slices need no separate tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Aggregated:
-    """Aggregates of left rows over two sides in order."""
+    """Aggregates of left rows over two sorted sides."""
 
     left: Sorted
     right: Sorted
@@ -47,11 +47,11 @@ class Aggregated:
     columns: list[pa.Array]  # the stored right columns
     layout: RowLayout  # of the right side
     measures: Sequence[Measure]
-    order: tuple[Node, bool] | None  # for first and last, and whether it falls
-    in_order: bool  # whether the places of a key lie in that order
+    order: tuple[Node, bool] | None  # the order of first and last, and whether it falls
+    in_order: bool  # whether the rows of each key are in that order
 
     def pieces(self, part: slice) -> Iterator[tuple[np.ndarray, list[pa.Array]]]:
-        """Yield how many right rows match each left row of a slice, and its aggregates, at once."""
+        """Yield the number of matches of each left row of a slice, and its aggregates."""
         begin, end = self.reach(part)
         n, m = part.stop - part.start, end - begin
         first, last = np.zeros(n, dtype=np.int32), np.full(n, m, dtype=np.int32)
@@ -74,7 +74,7 @@ class Aggregated:
             yield some.sizes, [m.finish(m.over(source, some)) for m in self.measures]
 
     def reach(self, part: slice) -> tuple[int, int]:
-        """Return which places the rows of a slice can match."""
+        """Return the range of places that the rows of a slice can match."""
         begin, end = 0, len(self.right)
         if part.stop > part.start:
             for mine, theirs, by in self.window.lows:
@@ -88,7 +88,7 @@ class Aggregated:
     def _ranges(
         self, part: slice, begin: int, end: int, first: np.ndarray, last: np.ndarray, rise: bool
     ) -> tuple[np.ndarray, Ranges]:
-        """Return the places by key, and the range of each left row among them."""
+        """Return the places sorted by key, and the range of each left row among them."""
         kids, theirs = self.left.kids(part.start, part.stop), self.right.kids(begin, end)
         n, m, n_ids = len(kids), len(theirs), self.ids.n_ids
         ids, build_ids = np.empty(n, dtype=np.int32), np.empty(m, dtype=np.int32)

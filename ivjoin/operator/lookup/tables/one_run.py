@@ -1,4 +1,4 @@
-"""All rows of two tables, to look up left rows: the right rows are one run, and no more rows will arrive."""
+"""Look up left rows in whole tables: the right rows form one run, and no more rows arrive."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ __all__ = ["OneRun"]
 
 
 class OneRun:
-    """Left rows in the order of their keys and of a band, and right rows as one run.
+    """Left rows sorted by key and band, and right rows as one run.
 
-    No other operator uses the plan. ``sides`` are evaluated rows without columns, as they lie in the tables
-    ``batches``. The ``seq`` of rows here is their place in the table.
+    No other operator uses the plan. ``sides`` are evaluated rows without columns, in the order of the tables
+    ``batches``. Here, the ``seq`` of a row is its place in the table.
     """
 
     def __init__(
@@ -50,12 +50,12 @@ class OneRun:
     def _sorted(
         self, s: int, rows: Rows, kids: np.ndarray, axis: int | None, batches: Sequence[pa.RecordBatch]
     ) -> Rows:
-        """Return rows by key and axis, with their columns."""
+        """Return rows sorted by key and axis, with their columns."""
         rows = Rows(self._columns(s, batches), rows.seq, kids, rows.axes, rows.absent, rows.seq)
         return sorted_rows(by_arrival(rows), axis)
 
     def _columns(self, s: int, batches: Sequence[pa.RecordBatch]) -> list[pa.Array]:
-        """Return the stored columns of a side. A left column that no pair is decided by is of nulls."""
+        """Return the stored columns of a side. Left columns that no evaluation reads are replaced by NULLs."""
         columns = []
         read = self._decisive() if s == 0 else None
         for i in self.plan.sides[s].stored:
@@ -79,7 +79,7 @@ class OneRun:
         yield from self.answers.look(self._rows.slice(part.start, part.stop), self.runs)
 
     def pieces(self, part: slice) -> Iterator[tuple[np.ndarray, list[pa.Array]]]:
-        """Yield how many right rows match each left row of a part, and its aggregates, in pieces."""
+        """Yield the number of matches of each left row of a part, and its aggregates, in pieces."""
         for rows, pairs in self.answers.blocks(self._rows.slice(part.start, part.stop), self.runs):
             yield self.answers.reduced(rows, self.runs, pairs)
 
@@ -90,6 +90,9 @@ def _numbered(side: Arrived) -> Rows:
 
 
 def _line(terms: Sequence[Term], axis: int | None) -> int | None:
-    """Return the left axis that sorts left rows: of a lower end of another right axis, which a sweep needs to rise."""
+    """Return the left axis that sorts left rows.
+
+    A sweep needs the axis of a lower end on another right axis to rise.
+    """
     other = (t.left for t in terms if t.right != axis and t.low is None)
     return next(other, next((t.left for t in terms if t.right == axis), None))

@@ -10,29 +10,29 @@ from ivjoin.shj.registers import I64_MAX, I64_MIN
 
 __all__ = ["BoundTerm", "Sorted", "count_to", "rises"]
 
-_AT_ONCE = 1 << 16  # values that are compared before the next test
+_AT_ONCE = 1 << 16  # values compared per step
 BoundTerm = tuple[int, int, int]  # left axis, right axis, offset: a bound of the right value
 
 
 @dataclass(slots=True)
 class Sorted:
-    """A side in the order in which passes go through it."""
+    """A side, sorted as passes read it."""
 
     keys: np.ndarray  # int64[n], of all rows of the side; see ``KeyIds``
-    order: np.ndarray | None  # int32[m] or int64[m]: the rows in order; None for all rows as they lie
-    lines: dict[int, np.ndarray]  # int64[m]: values of the axes that bounds read, in order
-    numbers: np.ndarray | None = None  # int64[n]: the number of each row in its table; None for all of them
+    order: np.ndarray | None  # int32[m] or int64[m]: the sorted rows; None for all rows in table order
+    lines: dict[int, np.ndarray]  # int64[m]: sorted values of the axes that bounds read
+    numbers: np.ndarray | None = None  # int64[n]: the number of each row in its table; None if the side has all rows
 
     def __len__(self) -> int:
         return len(self.keys) if self.order is None else len(self.order)
 
     @property
     def lies_in_order(self) -> bool:
-        """Return whether the rows in order are all rows of the table as they lie."""
+        """Return whether the sorted rows are all rows of the table in table order."""
         return self.order is None and self.numbers is None
 
     def rows_at(self, places: np.ndarray) -> np.ndarray:
-        """Return the numbers of rows in order : int64[k]."""
+        """Return the row numbers at sorted places : int64[k]."""
         for index in (self.order, self.numbers):
             if index is not None:
                 places = index.take(places)
@@ -49,7 +49,7 @@ def rises(values: np.ndarray) -> bool:
 
 
 def count_to(values: np.ndarray, bound: int, closed: bool) -> int:
-    """Return how many values, which rise, are less than a bound (``closed``: no greater), which may leave int64."""
+    """Return how many of the rising values are less than a bound (``closed``: at most). The bound may exceed int64."""
     if bound > I64_MAX:
         return len(values)
     return 0 if bound < I64_MIN else int(np.searchsorted(values, bound, side="right" if closed else "left"))

@@ -1,8 +1,8 @@
-"""Find the right row that each left row takes, slice by slice, by one pass through both sides in order.
+"""Find the right row of each left row slice by slice, with one pass over both sorted sides.
 
-A *pass* goes along the places of the right rows and finds the last row of each left row's key within its range, or the
-first one. The nearest row is the nearer of the two. Slices are independent of each other: a left row whose key has no
-place in its slice yet is *open*, and takes the place that an earlier slice has left for its key.
+A *pass* reads the right rows in order and finds the last row of each left row's key within its range, or the first row.
+The nearest row is the nearer of these two. Slices are independent of each other. If a slice has no row yet for the key
+of a left row, the left row is *open*. It then takes the place that an earlier slice recorded for its key.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ from ivjoin.shj.registers import I64_MAX, I64_MIN
 
 __all__ = ["LookupSlice", "Pass", "PassPlaces", "is_far", "nearer", "passes_of", "slices_of"]
 
-_ABOVE = 2**31 - 1  # more than any place
+_ABOVE = 2**31 - 1  # greater than any place
 _NONE = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """One way through the places. Bounds are closed, of right values: ``left value + offset``."""
+    """One direction of reading the places. Bounds are closed, on right values: ``left value + offset``."""
 
-    down: bool  # take the last place within the range, not the first one
-    grouped: bool  # of equal last values take the first one
+    down: bool  # whether to take the last place within the range; otherwise the first
+    grouped: bool  # whether to take the first of equal last values
     lows: list[BoundTerm]
     highs: list[BoundTerm]
 
     @property
     def main(self) -> list[BoundTerm]:
-        """Return the bounds where the search begins."""
+        """Return the bounds where the search starts."""
         return self.highs if self.down else self.lows
 
 
 def passes_of(plan: JoinPlan) -> list[Pass] | None:
-    """Return the passes of a pick; None unless they begin where bounds of one left value say."""
+    """Return the passes of a pick, or None unless bounds of one left value determine where they start."""
     picking = picking_of(plan)
     place = plan.axis(1, picking.place)
     if picking.met or place is None:
@@ -73,7 +73,7 @@ def _pass(bands: list[Any], down: bool, grouped: bool) -> Pass:
 
 @dataclass(frozen=True, slots=True)
 class LookupSlice:
-    """Left rows from ``start`` to ``end`` in order, whose search begins among the places ``first`` to ``last``."""
+    """Sorted left rows from ``start`` to ``end``, whose search starts among the places ``first`` to ``last``."""
 
     number: int
     start: int
@@ -83,10 +83,10 @@ class LookupSlice:
 
 
 def slices_of(way: Pass, left: Sorted, right: Sorted, rows: int, place: int) -> list[LookupSlice]:
-    """Cut both sides into slices of about so many rows of both. The rows alone decide where.
+    """Cut both sides into slices of about ``rows`` rows. Only the rows determine the cuts.
 
-    No left row before a cut begins its search behind the cut's place, and no other one before it. Right rows that are
-    equal on the axis ``place`` lie in one slice.
+    Left rows before a cut do not start their search behind the cut's place. The other left rows do not start before it.
+    Right rows that are equal on the axis ``place`` are in one slice.
     """
     n, m = len(left), len(right)
     share = max(1, rows * m // max(1, n + m))
@@ -94,7 +94,7 @@ def slices_of(way: Pass, left: Sorted, right: Sorted, rows: int, place: int) -> 
     places = np.unique(np.searchsorted(values, values[np.arange(share, m, share)])).tolist()
     cuts = [(0, 0)]
     for row, place in [*((_rows_before(way, left, right, p), p) for p in places if p), (n, m)]:
-        while row - cuts[-1][0] > 2 * rows:  # many left rows, and few right rows between them
+        while row - cuts[-1][0] > 2 * rows:  # many left rows with few right rows between them
             cut = cuts[-1][0] + rows
             cuts.append((cut, _begin_of(way, left, right, cut - 1 if way.down else cut)))
         cuts.append((row, place))
@@ -105,7 +105,7 @@ def slices_of(way: Pass, left: Sorted, right: Sorted, rows: int, place: int) -> 
 
 
 def _rows_before(way: Pass, left: Sorted, right: Sorted, place: int) -> int:
-    """Return how many left rows begin their search before a place; downwards, up to it."""
+    """Return how many left rows start their search before a place. For a downward pass, include the place."""
     found = [
         count_to(left.lines[mine], int(right.lines[theirs][place if way.down else place - 1]) - by, not way.down)
         for mine, theirs, by in way.main
@@ -114,14 +114,14 @@ def _rows_before(way: Pass, left: Sorted, right: Sorted, place: int) -> int:
 
 
 def _begin_of(way: Pass, left: Sorted, right: Sorted, row: int) -> int:
-    """Return the place where a left row begins its search."""
+    """Return the place where a left row starts its search."""
     found = [count_to(right.lines[theirs], int(left.lines[mine][row]) + by, way.down) for mine, theirs, by in way.main]
     return min(found) if way.down else max(found)
 
 
 @dataclass(slots=True)
 class _Left:
-    """What a slice leaves to others: its open rows with their keys, and the last place of each of its keys."""
+    """The results that a slice passes to others: its open rows with their keys, and the last place of each key."""
 
     rows: np.ndarray
     ids: np.ndarray
@@ -139,20 +139,20 @@ class PassPlaces:
     right: Sorted
     ids: KeyIds
     place: int  # the axis that sorts the right rows
-    in_turn: bool  # one thread visits all slices in turn, so that none leaves anything to others
-    places: np.ndarray  # int32[n]: for each left row in order, the place of its right row, or -1
+    in_turn: bool  # whether one thread visits all slices in order, so that slices pass nothing to others
+    places: np.ndarray  # int32[n]: the place of the right row for each sorted left row, or -1
     _left: dict[int, _Left] = field(default_factory=dict)
 
     def turns(self, slices: Sequence[LookupSlice]) -> list[LookupSlice]:
-        """Return slices in the order of their visits. Each thread visits later ones only."""
+        """Return slices in the order of their visits. A thread visits them in this order."""
         return list(slices) if self.way.down else list(slices[::-1])
 
     def table(self) -> np.ndarray:
-        """Return the places of keys that a thread needs : int32[ids]."""
+        """Return the table of places by key that a thread needs : int32[ids]."""
         return np.full(self.ids.n_ids, -1 if self.way.down else _ABOVE, dtype=np.int32)
 
     def look(self, part: LookupSlice, at: np.ndarray) -> None:
-        """Find the places of a slice's rows; ``at`` is the thread's table of places."""
+        """Find the right rows of a slice's rows. ``at`` is the thread's table of places."""
         a, b, c, d = part.start, part.end, part.first, part.last
         first, last = self._ranges(part)
         kids, theirs = self.left.kids(a, b), self.right.kids(c, d)
@@ -173,7 +173,7 @@ class PassPlaces:
             self._left[part.number] = _Left(rows, kids[rows] - least, limits, keys[:met].copy(), places[:met].copy())
 
     def carry(self, slices: Sequence[LookupSlice]) -> None:
-        """Give open rows the places that earlier slices have left."""
+        """Give open rows the places that earlier slices have recorded."""
         if self.in_turn:
             return
         held = self.table()
@@ -189,7 +189,7 @@ class PassPlaces:
         way, n = self.way, part.end - part.start
         first, last = np.zeros(n, dtype=np.int32), np.full(n, len(self.right), dtype=np.int32)
         spare = np.empty(n, dtype=np.int32)
-        # The bounds where the search begins lie among the places of the slice; the others anywhere behind.
+        # Bounds where the search starts are among the places of the slice. The others may be anywhere behind.
         if n:
             for term in way.highs:
                 window = (part.first, part.last) if way.down else (part.first, len(self.right))
@@ -202,11 +202,11 @@ class PassPlaces:
     def _counted(
         self, part: LookupSlice, term: BoundTerm, closed: bool, window: tuple[int, int], out: np.ndarray
     ) -> np.ndarray:
-        """Return how many values lie below a bound, those outside of the window not looked at : int32[rows]."""
+        """Return how many values are below a bound : int32[rows]. Values outside of the window are not read."""
         mine, theirs, by = term
         probes, values = self.left.lines[mine][part.start : part.end], self.right.lines[theirs]
         begin, end = window
-        if self.way.down != closed:  # only what lies between the bounds of these rows
+        if self.way.down != closed:  # read only the range between the bounds of these rows
             begin = max(begin, count_to(values, int(probes.min()) + by, False))
             end = max(begin, min(end, count_to(values, int(probes.max()) + by, True)))
         all_rise = mine == self.way.main[0][0] or rises(probes)
@@ -217,9 +217,9 @@ class PassPlaces:
 def nearer(
     near: np.ndarray, values: np.ndarray, before: np.ndarray, after: np.ndarray, kind: object
 ) -> np.ndarray:
-    """Return the nearer of two places, the one before if both are equally near : int32[n]; -1 for no place.
+    """Return the nearer of two places, or the one before if both are equally near : int32[n]. -1 means no place.
 
-    ``near`` : int64[n] are left values, and ``values`` : int64[m] right values in order, of type ``kind``.
+    ``near`` : int64[n] are left values. ``values`` : int64[m] are the sorted right values, of type ``kind``.
     """
     out = np.where(before < 0, after, before)
     both = np.flatnonzero((before >= 0) & (after >= 0))
@@ -230,5 +230,5 @@ def nearer(
 
 
 def is_far(near: np.ndarray, kind: str) -> bool:
-    """Return whether some left value is infinite or NaN: all numbers are equally far from it."""
+    """Return whether a left value is infinite or NaN. All numbers are equally far from such a value."""
     return kind == "float" and bool((near >= NAN_ORDINAL - 1).any())

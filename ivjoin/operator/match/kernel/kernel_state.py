@@ -1,7 +1,7 @@
-"""The part of an operator that kernels read: its plan as tables, its two side stores, its frontiers and the registers.
+"""Build the state that kernels read: the plan as tables, two side stores, frontiers and registers.
 
-The kernels change the registers and arrays of ``State``. Everything else in this module is a view of them, or does not
-change until keys or axes change. Then all of it is built again.
+The kernels change the registers and arrays of ``State``. The other objects of this module are views of them, or do not
+change until keys or axes change. Then all of them are built again.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from ivjoin.shj.store.values.texts import KeyTextColumn
 __all__ = ["KernelState"]
 
 _TRACKER = at.words_in(at.TRACKER)
-_FIRST_LOOKS = 4  # looks at what Python alone knows of later rows, before looks are put off
+_FIRST_LOOKS = 4  # looks at bounds that only Python computes, before the interval between looks grows
 
 
 class KernelState(Engine):
-    """The state of an operator as the kernels read it, and how it is built."""
+    """The state of an operator as the kernels read it."""
 
     keys: KeyTable
     stores: tuple[SideStore, ...]
@@ -54,17 +54,17 @@ class KernelState(Engine):
         self.places, self.widths = (left.places, right.places), (left.widths, right.widths)
         self.index = left.index, right.index
         self.builder = BatchBuilder(plan.schema, plan.fields, plan.spec.batch_size, plan.spec.timezone)
-        self.batch: ref[pa.RecordBatch] | None = None  # of the push whose output the caller is taking
+        self.batch: ref[pa.RecordBatch] | None = None  # the pushed batch while the caller is reading its output
         self.limits = None
         self.in_files: RowsInFiles | None = None
         self.packs = [False, False]
-        self._puts_out = 0  # the side of the last push for which `put_out` ran
+        self._puts_out = 0  # the side of the last call of `put_out`
         found = reuse.take(plan, self.account) if takes else None
         if found is None:
             self.build()
         else:
             self._take_up(found)
-        self.alive = ref(self.stores[0])  # None once the cycle collector has cleared it
+        self.alive = ref(self.stores[0])  # returns None once the cycle collector has freed the store
 
     def __del__(self) -> None:
         left = self._left() if "prepares" in self.__dict__ else None  # not if `__init__` failed
@@ -72,9 +72,9 @@ class KernelState(Engine):
             reuse.leave(left, self.bytes_held())
 
     def _left(self) -> reuse.Reusable | None:
-        """Return the state of an ending operator if it differs from a new one only in its size.
+        """Return the state of an ending operator if it differs from a new state only in its size.
 
-        None if the cycle collector found the operator: its weak references are already dead.
+        Return None if the cycle collector found the operator, because its weak references are already dead.
         """
         account, tables = self.account, self.shared
         if account.limit is not None or account.on_full is not None or account.files is not None:
@@ -90,7 +90,7 @@ class KernelState(Engine):
         )
 
     def _take_up(self, left: reuse.Reusable) -> None:
-        """Use the state that an earlier operator of the plan has left, instead of :meth:`build`."""
+        """Use the state that an earlier operator of the plan has released, instead of calling :meth:`build`."""
         state = self.state = left.state
         self.keys, self.stores = left.keys, left.stores
         self.gathers, self._builds = [False, False], state.get("blocks")
@@ -107,12 +107,12 @@ class KernelState(Engine):
             self.publish(s)
 
     def _follow(self, s: int, words: np.ndarray) -> None:
-        """Make the orders of side s use these words as their records."""
+        """Make the orders of side s store their records in these words."""
         for i, tracker in enumerate(self.frontiers[s].trackers):
             tracker.move_to(words[i * _TRACKER : (i + 1) * _TRACKER])
 
     def build(self) -> None:
-        """Build registers, stores and tables for the plan as it is now."""
+        """Build registers, stores and tables for the current plan."""
         plan = self.plan
         account = self.account
         state = self.state = State(self.builder.batch_size, max(len(s.schema) for s in plan.sides), account)
@@ -144,10 +144,10 @@ class KernelState(Engine):
         self.tabulate()
 
     def tabulate(self) -> None:
-        """Set the tables of expressions, orders and bounds; called again when a frontier has new expressions."""
+        """Set the tables of expressions, orders and bounds. Call it again when a frontier has new expressions."""
         state, plan = self.state, self.plan
         tables = side_tables(plan, self.frontiers, self.bounder, self.payload())
-        self.shared = tables if tables[0].shared else None  # the records point to its arrays
+        self.shared = tables if tables[0].shared else None  # the records contain addresses of its arrays
         self.sources = [t.sources for t in tables]
         for s, t in enumerate(tables):
             state.put_side(s, t.fields)
@@ -172,32 +172,32 @@ class KernelState(Engine):
             self.publish(s)
 
     def moved(self) -> None:
-        """Write the addresses of all arrays to the records, after the memory of keys or stores has moved."""
+        """Write the addresses of all arrays to the records after the memory of keys or stores has moved."""
         self.keys.point()
         for store in self.stores:
             store.point()
 
     def link(self) -> None:
-        """Put every row into the list of its key. The kernels leave this undone between pushes."""
+        """Add every row to the list of its key. The kernels postpone this between pushes."""
         if any(map(is_loose, self.stores)):
             push_kernels.push_batch(self.state.at, at.LINK)
 
     def stay_linked(self) -> None:
-        """Link all rows now and at every later push, because code that frees memory looks up rows at any time."""
+        """Link all rows now and in every later push, because code that frees memory may look up rows at any time."""
         self.link()
         self.state.set(loosens=0)
 
     def source_table(self, p: int) -> np.ndarray:
-        """Return how the columns and expressions of side p are read : SOURCE[n]."""
+        """Return the description of how to read the columns and expressions of side p : SOURCE[n]."""
         return self.state["sources", p].view(at.SOURCE)
 
     def payload(self) -> list[frozenset[int]]:
-        """Return the columns of each side whose addresses the kernels need, to store or to emit their values."""
+        """Return the columns of each side whose addresses the kernels need, to store or emit their values."""
         plan = self.plan
         blocks = bool(self._builds)
 
         def found(s: int, store: SideStore) -> frozenset[int]:
-            columns = {  # whether they lie in memory or in files, because operators share the tables
+            columns = {  # in memory or in files, because operators share the tables
                 column for column, c, width in zip(
                     plan.sides[s].stored, store.columns, self.layouts[s].stored_widths, strict=True
                 )
@@ -209,7 +209,7 @@ class KernelState(Engine):
         return plan.derived.once(name, lambda: [found(s, store) for s, store in enumerate(self.stores)])
 
     def bound(self, p: int) -> None:
-        """Move the bounds by side p's frontier, for the part that only Python computes."""
+        """Move the bounds by side p's frontier, for expressions that only Python computes."""
         state, other = self.state, 1 - p
         rows = self.stores[other].live
         if state.side(other, "unlooked") == 0:  # the kernels requested a look
@@ -241,18 +241,18 @@ class KernelState(Engine):
                 self.stores[s].schedule(axis, True)
 
     def gather_output(self, s: int) -> None:
-        """Let Arrow build output with rows of side s, if some of its columns in the output now lie in files."""
+        """Let Arrow build output with rows of side s, if some of its output columns are now in files."""
         columns, places = self.stores[s].columns, self.places[s]
         self.gathers[s] = any(isinstance(columns[places[i]], InFile) for i in self.plan.emitted(s))
-        self.put_out(self._puts_out)  # a push may be under way, on either side
+        self.put_out(self._puts_out)  # a push may be running, on either side
 
     def put_out(self, p: int) -> None:
-        """Choose whether compiled code or Arrow builds the output of a push on side p, before its first row."""
+        """Choose whether compiled code or Arrow builds the output of a push on side p. Call it before the first row."""
         self._puts_out = p
         self.state.set(blocks=0 if self.gathers[1 - p] else self._builds)
 
     def limit_output(self, rows: int) -> None:
-        """Lower the greatest number of rows of an output batch."""
+        """Lower the maximum number of rows in an output batch."""
         rows = min(rows, self.plan.spec.batch_size)
         self.builder.batch_size = rows
         self.state.limit_output(rows)

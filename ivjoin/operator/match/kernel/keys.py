@@ -1,4 +1,4 @@
-"""Tables of key ids for pairs, and the ids of a slice's keys that kernels cannot look up."""
+"""Create key tables for pairs, and find the ids of a slice's keys that kernels cannot look up."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _KEY_WORDS = np.array([
 
 
 class Slice(Protocol):
-    """The sides of a slice, as the names of keys need them."""
+    """The sides of a slice, as this module reads them."""
 
     plan: JoinPlan
     index: tuple[dict[str, int], dict[str, int]]
@@ -41,7 +41,7 @@ class Slice(Protocol):
 
 
 def key_table(plan: JoinPlan, operator: np.ndarray, account: Account | None = None) -> KeyTable:
-    """Return an empty table for the keys of a plan, whose registers are in an operator's record."""
+    """Return an empty table for the keys of a plan. Its registers are in an operator's record."""
     if plan.int_keys:
         return IntKeys(operator, account)
     if plan.word_keys:
@@ -50,10 +50,10 @@ def key_table(plan: JoinPlan, operator: np.ndarray, account: Account | None = No
 
 
 def name_keys(part: Slice, batches: Sequence[pa.RecordBatch]) -> int:
-    """Write the ids of both sides' keys to their scratch, and return a number above all ids."""
+    """Write the ids of both sides' keys to their scratch. Return a number above all ids."""
     for p, (state, batch) in enumerate(zip(part.states, batches, strict=True)):
         if part.sources[p].keys:
-            continue  # found while the side was prepared
+            continue  # the ids were found while the side was prepared
         if part.sources[p].pieces is not None:
             _name_packed(part, p, batch)
             continue
@@ -66,7 +66,7 @@ def name_keys(part: Slice, batches: Sequence[pa.RecordBatch]) -> int:
 
 
 def _name_packed(part: Slice, p: int, batch: pa.RecordBatch) -> None:
-    """Find ids of byte-string keys with the kernel of a push. The left side's record has the key table."""
+    """Find the ids of byte-string keys with the kernel of a push. The left side's record has the key table."""
     n, state = batch.num_rows, part.states[p]
     assert isinstance(part.keys, ByteKeys)
     part.keys.make_room(n, state.get("key_bytes"))

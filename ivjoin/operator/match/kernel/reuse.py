@@ -1,8 +1,8 @@
-"""Reuse the memory of an operator that has ended: registers, rings, key table and scratch.
+"""Reuse the memory of an ended operator: registers, rings, key table and scratch.
 
-Allocating them, growing them to the size of a batch and touching the memory for the first time takes as long as joining
-about 10,000 rows. Programs make one operator for each file, partition or slice. Therefore a few small states are cached
-here for the next operator of the same plan. One thread takes a state. Until then, no operator refers to it.
+Allocating this memory, growing it to the size of a batch and touching it for the first time takes as long as joining
+about 10,000 rows. Programs create one operator for each file, partition or slice. This module therefore caches a few
+small states for the next operator of the same plan. One thread takes a state. Until then, no operator refers to it.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Reusable", "forget", "leave", "take"]
 
-_MOST, _MOST_BYTES = 4, 1 << 20  # states that wait, and bytes of each
+_MOST, _MOST_BYTES = 4, 1 << 20  # greatest number of cached states, and bytes of each
 
 
 @dataclass(slots=True)
 class Reusable:
-    """The state that an operator has left."""
+    """The state that an ended operator has released."""
 
-    derived: Derived  # what is computed from the plan; it identifies the plan
+    derived: Derived  # results that are computed from the plan; this object identifies the plan
     state: State
     keys: KeyTable
     stores: tuple[SideStore, ...]
@@ -42,7 +42,7 @@ class Reusable:
 
 
 _waiting: deque[Reusable] = deque()
-_lock = Lock()  # acquired without waiting: an operator may end in a thread that already has the lock
+_lock = Lock()  # acquired without waiting, because an operator may end in a thread that already has the lock
 
 
 def leave(left: Reusable, nbytes: int) -> None:
@@ -58,7 +58,7 @@ def leave(left: Reusable, nbytes: int) -> None:
 
 
 def take(plan: JoinPlan, account: Account) -> Reusable | None:
-    """Return a cleared state of an operator of the plan, charged to ``account``; None if no state waits."""
+    """Return a cleared state of an operator of the plan, charged to ``account``, or None if no state is cached."""
     if not _waiting or not _lock.acquire(False):
         return None
     try:

@@ -1,4 +1,4 @@
-"""The expressions of a side that kernels read as ordinals. Either the kernels or Python evaluate them."""
+"""Describe the expressions of a side that kernels read as ordinals. Kernels or Python evaluate them."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ __all__ = ["SideSources", "column_of", "key_columns", "ordinal_columns", "side_s
 class SideSources:
     """The expressions of one side.
 
-    ``nodes`` are the axes, then (under the axis's name) the results for the lines of ``ivjoin.plan.sums.probes``, the
-    key if it is one ordinal, orders, guards and promises.
+    ``nodes`` are the axes, then the results for the lines of ``ivjoin.plan.sums.probes``, which have the names of their
+    axes. Then follow the key if it is one ordinal, orders, guards and promises.
     """
 
     nodes: list[Node]
@@ -36,17 +36,17 @@ class SideSources:
     filters: list[Node]  # conjuncts that read only this side
     guards: list[tuple[Node, int, int]]  # guards that Python checks
     roots: list[Node]  # all expressions that Python evaluates, each once
-    words: np.ndarray | None  # KEY_WORD[k], for keys that are ordinals: how their words are made
-    pieces: np.ndarray | None  # KEY_PIECE[k], for other keys: how the kernels join their pieces, if they can
+    words: np.ndarray | None  # KEY_WORD[k], for keys that are ordinals: how to compute their words
+    pieces: np.ndarray | None  # KEY_PIECE[k], for other keys: how the kernels join their pieces; None if they cannot
     columns: np.ndarray  # int64[c, 2]: columns whose addresses the kernels need, and their bytes per value
-    rows: int = field(init=False)  # arrays of a word per row that the kernels read of nodes and make for the key
+    rows: int = field(init=False)  # arrays of one word per row, for nodes and computed key words
 
     def __post_init__(self) -> None:
         self.rows = max(len(self.nodes), 0 if self.words is None else int(self.words["row"].max()) + 1)
 
 
 def column_of(node: Node) -> Node | None:
-    """Return the column that an expression is or widens by integer casts, so that both have equal ordinals."""
+    """Return the column of an expression that is a column or casts it to a wider integer. Both have equal ordinals."""
     while node.op == ops.CAST:
         (inner,) = node.args
         if not (node.type.kind == inner.type.kind == "int"):
@@ -61,10 +61,10 @@ def column_of(node: Node) -> Node | None:
 
 @of_plan
 def ordinal_columns(plan: JoinPlan, s: int) -> dict[int, int | None]:
-    """Return the stored columns of a side that equal one of its axes, or its only key (None), value for value.
+    """Return the stored columns of a side whose values equal one of its axes, or its only key (None).
 
-    Keys of the map are places among the stored columns. An axis can also restore doubles, as long as
-    ``OrdinalColumn.tells`` is True.
+    The keys of the map are places among the stored columns. An axis can also restore doubles while
+    ``OrdinalColumn.tells`` returns True.
     """
     side = plan.sides[s]
     out: dict[int, int | None] = {}
@@ -84,9 +84,9 @@ def ordinal_columns(plan: JoinPlan, s: int) -> dict[int, int | None]:
 
 @of_plan
 def key_columns(plan: JoinPlan, s: int) -> dict[int, int]:
-    """Return the stored text columns of a side that equal a piece of the key byte for byte, and the piece's number.
+    """Return the stored text columns of a side whose bytes equal a piece of the key, and the number of the piece.
 
-    Keys of the map are places among the stored columns.
+    The keys of the map are places among the stored columns.
     """
     side, piece = plan.sides[s], 0
     out: dict[int, int] = {}
@@ -101,7 +101,7 @@ def key_columns(plan: JoinPlan, s: int) -> dict[int, int]:
 
 
 def _code(t: pa.DataType) -> int | None:
-    """Return the code for reading values of an Arrow type as ordinals; None if only Python can."""
+    """Return the code for reading values of an Arrow type as ordinals, or None if only Python can read them."""
     pt = pa.types
     width = byte_width(t)
     if width is None:
@@ -118,12 +118,12 @@ def _code(t: pa.DataType) -> int | None:
 
 
 def side_sources(plan: JoinPlan, s: int, frontier: Frontier, also: set[int]) -> SideSources:
-    """Return the sources of side s. ``also``: further columns whose addresses the kernels need for the output."""
+    """Return the sources of side s. ``also`` are other columns whose addresses the kernels need for output."""
     side = plan.sides[s]
     by_python = {t.node for t in frontier.trackers if t.in_python}
     _, lines = probes(plan, s)
     first = len(side.axes)
-    nodes = [*side.axes, *(side.axes[axis] for axis, _, _ in lines)]  # the result for an axis has the axis's name
+    nodes = [*side.axes, *(side.axes[axis] for axis, _, _ in lines)]  # the result for an axis is named by the axis
     words = plan.word_keys
     packs = not words and bool(side.keys) and all(_is_piece(side.schema, k) for k in side.keys)
     ordinals = [k for k in side.keys if words or (packs and _column(side.schema, k) is not None)]
@@ -181,7 +181,7 @@ def side_sources(plan: JoinPlan, s: int, frontier: Frontier, also: set[int]) -> 
 
 
 def _column(schema: pa.Schema, node: Node) -> tuple[int, int] | None:
-    """Return the column that a node is, and the code for reading it."""
+    """Return the column that a node equals, and the code for reading it."""
     column = column_of(node)
     if column is None:
         return None
@@ -195,9 +195,10 @@ _AS_DOUBLES = {at.F64, at.F32, at.I32, at.I64}
 
 
 def _double(schema: pa.Schema, node: Node) -> tuple[int, int, int, int, int, int] | None:
-    """Return how to read a double: a column, two columns with an operator, or a column and a number with an operator.
+    """Return how to read a double: from a column, two columns and an operator, or a column, a number and an operator.
 
-    (column, code, arithmetic, second column or -1, its code, the number's bits); None for any other expression.
+    The result is (column, code, arithmetic, second column or -1, its code, bits of the number). Return None for any
+    other expression.
     """
     if not (node.type.kind == "float" and node.type.bits == 64):
         return None
@@ -219,7 +220,7 @@ def _double(schema: pa.Schema, node: Node) -> tuple[int, int, int, int, int, int
 
 
 def _as_double(schema: pa.Schema, node: Node) -> tuple[int, int] | None:
-    """Return a column of doubles, or a column of floats or integers that is cast to doubles."""
+    """Return a column of doubles, or a column of floats or integers that is cast to double."""
     if node.op == ops.CAST and node.type.kind == "float" and node.type.bits == 64:
         node = node.args[0]
         if node.type.kind not in ("int", "float"):
@@ -249,7 +250,7 @@ def _is_piece(schema: pa.Schema, key: Node) -> bool:
 
 
 def _key_words(plan: JoinPlan, s: int, nodes: list[Node]) -> np.ndarray:
-    """Return the words of a key of side s. Words that are computed follow the ordinals of the nodes."""
+    """Return the words of a key of side s. Computed words follow the ordinals of the nodes."""
     rows: list[tuple[int, int, int]] = []
     made = len(nodes)
     for key, safe in zip(plan.sides[s].keys, plan.null_safe, strict=True):

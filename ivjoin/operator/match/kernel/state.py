@@ -1,4 +1,4 @@
-"""The registers and scratch of an operator: one record, two sides, and every array that the kernels read."""
+"""Store the registers and scratch of an operator: one record, two sides, and the arrays that kernels read."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from ivjoin.shj.store.disk.backing import in_memory
 __all__ = ["State"]
 
 _FIRST_PAIRS, _MOST_PAIRS = 256, 1 << 17
-_KEPT_PAIRS = 1024  # longer ones are freed between two pushes
-_FIRST_ROWS = 32  # rows of a batch
+_KEPT_PAIRS = 1024  # longer arrays are freed between two pushes
+_FIRST_ROWS = 32  # rows of the first batch
 
 
 _NOTHING = np.empty(0, dtype=np.int64)
 _OPERATOR, _SIDE = at.words_of(at.OPERATOR), at.words_of(at.SIDE)
-# The registers that state how far a join has come. Addresses and capacities are not among them.
+# The registers that record the progress of a join, without addresses and capacities.
 _COUNTS = (
     "phase", "n", "n_kept", "n_alone", "n_dead", "n_pairs", "n_late", "cursor", "moved", "side", "row", "node",
     "steps", "n_chosen", "probe_end", "late_rows", "peak_rows", "pushes", "largest", "key_bytes",
@@ -34,7 +34,7 @@ _IN_RELEASE, _OUT_RELEASE = RELEASE // 8, (ARROW_ARRAY + RELEASE) // 8
 
 
 class State:
-    """The registers of one operator, and the arrays they point to.
+    """The registers of one operator, and the arrays that they point to.
 
     ``columns`` is the number of columns of the wider input. ``account`` is checked before memory is allocated.
     """
@@ -49,9 +49,9 @@ class State:
         self._bytes = self.operator.nbytes + self.sides.nbytes
         self._lent: dict[Any, np.ndarray] = {}
         self._scratch: Scratch | None = None
-        self._pointed = 0  # the number of the scratch whose addresses the registers have
+        self._pointed = 0  # the number of the scratch that the registers point to
         self._size = 0  # capacity of the last scratch, in rows
-        self.room = 0  # capacity of the scratch now, in rows
+        self.room = 0  # capacity of the current scratch, in rows
         self._most_pairs = min(_MOST_PAIRS, batch_size)
         self._sources = 1
         self.in_struct = self.hold("structs", np.zeros(2 * ARROW_ARRAY // 8, dtype=np.int64))
@@ -63,14 +63,14 @@ class State:
             in_valid=self.hold("valid", np.zeros(2 * columns + 2, dtype=np.int64)),
             state_at=self.hold("state", np.zeros(4, dtype=np.int64)),
         )
-        self.pairs, self.resting = min(_FIRST_PAIRS, batch_size), True  # small, because an operator may never get a row
+        self.pairs, self.resting = min(_FIRST_PAIRS, batch_size), True  # small: a row may never arrive
 
     @property
     def nbytes(self) -> int:
         return self._bytes if self._scratch is None else self._bytes + self._scratch.nbytes
 
     def hold(self, name: Any, array: np.ndarray) -> int:
-        """Store an array under a name, so that it stays alive; return its address."""
+        """Store an array under a name, so that it stays alive. Return its address."""
         if (old := self._held.get(name)) is not None:
             self._bytes -= in_memory(old)
         self._held[name] = array
@@ -78,7 +78,7 @@ class State:
         return address(array)
 
     def lend(self, name: Any, array: np.ndarray) -> int:
-        """As :meth:`hold`, for an array that is counted elsewhere."""
+        """Store an array like :meth:`hold`, if another object counts its bytes."""
         self._lent[name] = array
         return address(array)
 
@@ -105,13 +105,13 @@ class State:
             words[_SIDE[name]] = value
 
     def put_side(self, s: int, fields: tuple[np.ndarray, np.ndarray]) -> None:
-        """Set fields of a side's record that :func:`ivjoin.shj.registers.placed` has prepared."""
+        """Set fields of a side's record. :func:`ivjoin.shj.registers.placed` has prepared them."""
         places, values = fields
         self._side_words[s][places] = values
 
     @property
     def is_idle(self) -> bool:
-        """Return whether no push is under way and the registers refer to no batch."""
+        """Return whether no push is running and the registers refer to no batch."""
         structs = self["structs"]
         return not (self.get("phase") != at.BEGIN or structs.item(_IN_RELEASE) or structs.item(_OUT_RELEASE))
 
@@ -121,15 +121,17 @@ class State:
         self._words[_CLEARED] = 0
 
     def limit_output(self, rows: int) -> None:
-        """Lower the rows of an output batch and the pairs of a step."""
+        """Lower the number of rows in an output batch and of pairs in a step."""
         self._most_pairs = min(_MOST_PAIRS, rows)
         self.pairs = min(self.pairs, self._most_pairs)
         self.set(batch_size=rows, room_pairs=min(self.get("room_pairs"), self.pairs))
 
     def row_room(self, n: int, sources: int = 0) -> None:
-        """Get scratch for batches of n rows with ``sources`` sources. Before the first batch there is no scratch.
+        """Get scratch for batches of n rows with ``sources`` sources.
 
-        Under a limit, an operator has scratch of its own, which the limit counts.
+        An operator has no scratch before the first batch.
+
+        Under a limit, an operator has its own scratch, which the limit counts.
         """
         self._sources, held = max(sources, self._sources), self._scratch
         if held is not None and n <= held.room and self._sources <= held.sources:
@@ -153,7 +155,7 @@ class State:
             taken.point(self._words)
 
     def dead_room(self, n: int, going: bool = False) -> None:
-        """Make scratch for the rows that one push may evict. With ``going``, a full account does not refuse it."""
+        """Reserve scratch for the rows that one push may evict. With ``going``, a full account does not refuse it."""
         if n > self.get("dead_size"):
             size = n + n // 8 + 16
             ask = self._account.ask if going else self._account.want
@@ -183,14 +185,15 @@ class State:
             )
 
     def give_rows(self) -> None:
-        """Give back the scratch of rows until the next push, and the reserved memory that this push has not used."""
+        """Return the scratch of rows until the next push, and release the reserved memory that this push has not used.
+        """
         self._account.promised = 0
         held = self._scratch
         if held is not None and self._account.limit is None and give(held):
             self._scratch, self.room = None, 0
 
     def wake(self) -> None:
-        """Make the scratch of pairs as large as before a rest, or smaller if memory is limited."""
+        """Restore the scratch of pairs to its size before :meth:`rest`, or to a smaller size if memory is limited."""
         if not self._account.fits(16 * self.pairs):
             self.pairs = min(_FIRST_PAIRS, self.pairs)
             self._account.want(16 * self.pairs)
@@ -203,7 +206,7 @@ class State:
         self.set(room_pairs=n)
 
     def more_pairs(self) -> None:
-        """Enlarge the scratch of pairs, if the account allows it; the pairs in it stay."""
+        """Enlarge the scratch of pairs, and retain its pairs, if the account allows it."""
         if self.pairs < self._most_pairs and self._account.fits(48 * self.pairs):
             kept = self["pair_rows"], self["pair_places"]
             self._pair_room(min(4 * self.pairs, self._most_pairs))

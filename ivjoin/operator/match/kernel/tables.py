@@ -1,6 +1,6 @@
-"""The tables of a plan that the kernels read: sources, orders, bounds and output columns.
+"""Build the tables of a plan that kernels read: sources, orders, bounds and output columns.
 
-Operators of one plan share the tables that no operator writes to, and copy the others. The fields of the records of the
+Operators of one plan share the tables that no operator writes to, and copy the others. The record fields of the
 operator and its sides are written at once (``ivjoin.shj.registers.placed``).
 """
 
@@ -30,7 +30,7 @@ __all__ = ["OutputTable", "SideTables", "join_fields", "output_table", "side_tab
 
 @dataclass(frozen=True, slots=True)
 class OutputTable:
-    """The output columns : FIELD[n], and their kinds; None if compiled code cannot build them all."""
+    """The output columns : FIELD[n], and their kinds, or None if compiled code cannot build all of them."""
 
     fields: np.ndarray
     kinds: frozenset[int] | None
@@ -38,15 +38,15 @@ class OutputTable:
 
 @dataclass(frozen=True, slots=True)
 class SideTables:
-    """What a plan fixes about one side's rows before the first one."""
+    """The tables of one side that depend only on the plan."""
 
     sources: SideSources
-    # Tables that the kernels only read, by the field of the side's record: columns, key_words, sums, and ``terms`` :
-    # TERM[n], the band terms that move this side's bounds.
+    # Tables that kernels only read, by the field of the side's record: columns, key_words, sums and terms. ``terms`` :
+    # TERM[n] are the band terms that move this side's bounds.
     fixed: dict[str, np.ndarray]
-    # Tables that the kernels write to, as words: sources, pieces, trackers, and bounds, int64[axes, 4].
+    # Tables that kernels write to, as words: sources, pieces, trackers, and bounds : int64[axes, 4].
     written: dict[str, np.ndarray]
-    fields: tuple[np.ndarray, np.ndarray]  # of the record: addresses of ``fixed``, and the lengths of all tables
+    fields: tuple[np.ndarray, np.ndarray]  # fields of the record: addresses of ``fixed``, and the lengths of all tables
     schedules: list[tuple[int, bool]]  # axes whose bounds the terms move, and whether they fall
     shared: bool  # whether other operators of the plan use the tables
 
@@ -62,12 +62,12 @@ def output_table(plan: JoinPlan) -> OutputTable:
         kinds.add(kind or 0)
         builds &= kind is not None
         for side, index in zip(plan.sides, places, strict=True):
-            builds &= index < 0 or side.schema.field(index).type == t  # each has the type of its input column
+            builds &= index < 0 or side.schema.field(index).type == t  # the column has its input's type
     return OutputTable(np.array(rows, dtype=at.FIELD), frozenset(kinds) if builds else None)
 
 
 def _kind(t: pa.DataType) -> int | None:
-    """Return the kind of an Arrow type in compiled code; None if compiled code does not build it."""
+    """Return the kind of an Arrow type in compiled code, or None if compiled code cannot build it."""
     if byte_width(t) is not None:
         return at.WORDS
     if pa.types.is_boolean(t):
@@ -77,9 +77,9 @@ def _kind(t: pa.DataType) -> int | None:
 
 @of_plan
 def join_fields(plan: JoinPlan, s: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return fields of a side's record: what to evaluate for each pair, and what the join type does with the rows.
+    """Return the fields of a side's record that state what to evaluate for each pair, and how to emit its rows.
 
-    The fields point to tables of the plan. The caller that writes them must keep a reference to the plan.
+    The fields point to tables of the plan. The caller that writes them must retain a reference to the plan.
     """
     how, checks = plan.how, plan.checks[s]
     table, _ = probes(plan, s)
@@ -92,7 +92,7 @@ def join_fields(plan: JoinPlan, s: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _mode(plan: JoinPlan, p: int) -> int:
-    """Return what the probe of side p does with the pairs that it finds."""
+    """Return flags for what the probe of side p does with the pairs that it finds."""
     how = plan.how
     if how.single == p:
         return index_kernels.MARK_PROBE | index_kernels.FIRST_PROBE
@@ -105,8 +105,8 @@ def _mode(plan: JoinPlan, p: int) -> int:
 def side_tables(
     plan: JoinPlan, frontiers: tuple[Frontier, Frontier], bounder: Bounder, payload: Sequence[frozenset[int]]
 ) -> tuple[SideTables, SideTables]:
-    """Return the tables of both sides. ``payload``: further columns of each side whose addresses the kernels need."""
-    promised = any(f.promised for f in frontiers)  # by an `advance` of this operator alone
+    """Return the tables of both sides. ``payload`` are other columns of each side whose addresses the kernels need."""
+    promised = any(f.promised for f in frontiers)  # `advance` of this operator alone made these promises
 
     def made() -> tuple[SideTables, SideTables]:
         sources = [side_sources(plan, s, frontiers[s], set(payload[s])) for s in (0, 1)]
@@ -165,7 +165,7 @@ def _trackers(trackers: Sequence[OrderTracker], sources: SideSources) -> np.ndar
 def _terms(
     s: int, frontiers: tuple[Frontier, Frontier], bounder: Bounder
 ) -> list[tuple[int, int, int, int, int, int]] | None:
-    """Return the orders of the other side that move the bounds of side s; None if only propagation does."""
+    """Return the orders of the other side that move the bounds of side s, or None if this needs propagation."""
     frontier = frontiers[1 - s]
     orders = frontier.trackers
     if frontier.bounds or frontier.promised or bounder.propagates(s):
