@@ -175,8 +175,8 @@ def asof_plan(
 ) -> JoinPlan:
     """Return the plan of an as-of join.
 
-    ``column`` is the ``on`` of :func:`asof_join`, and ``offset`` is added to it on the left side. If an input without
-    an order may be endless or has a ``slack``, an ascending order by that column is declared for it.
+    ``column`` is the ``on`` of :func:`asof_join`, and ``offset`` is added to it on the left side. An input without an
+    order may be endless, or have a ``slack``. The plan then declares an ascending order by that column.
     """
     zone = zone_of_call(options.get("timezone"))
     asked = as_of(schemas, column, direction, tolerance, allow_exact_matches, ties, options["how"], offset, zone=zone)

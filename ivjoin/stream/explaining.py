@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ivjoin.plan.question import Expression, JoinHow, Keys, Orders, Sort, SupportsArrowSchema, Value
     from ivjoin.stream.window.join import WindowAggregates
 
-_CONDITION = re.compile(r"[<>]|\s(=|between|is|in|like)\s", re.IGNORECASE)  # what no path of a file has
+_CONDITION = re.compile(r"[<>]|\s(=|between|is|in|like)\s", re.IGNORECASE)  # text that no file path contains
 _OF_ASOF = ("by", "direction", "tolerance", "allow_exact_matches", "ties", "slack", "interpolate", "offsets")
 
 Inputs: TypeAlias = "Mapping[str, SupportsArrowSchema | ArrowStream]"
@@ -46,7 +46,7 @@ __all__ = ["explain"]
 
 
 class ExplainOptions(JoinOptions, total=False):
-    """Options of :func:`explain` that belong to one of the functions that it explains."""
+    """Options of the functions that :func:`explain` explains."""
 
     aggregate: WindowAggregates | None
     include_previous: bool
@@ -128,7 +128,7 @@ def explain(
     given = DEFAULTS | options
     aggregate = options.get("aggregate")
     rule, _ = late_rule(on_late)
-    matching_of(given["maintain_order"], given["indicator"], given["validate"])  # for their errors
+    matching_of(given["maintain_order"], given["indicator"], given["validate"])  # these calls check the options
     idle_of(given["idle_timeout"], given["idle"])
     budget = budget_of(memory_limit, when_full)
     if isinstance(left, Mapping):

@@ -44,24 +44,24 @@ class JoinStream(Outputs):
     Only one thread may read at a time. You can read ``metrics`` and ``schema`` at any time.
     """
 
-    # Starts the same join with some output columns; None if only this stream can give them.
+    # Starts the same join with some output columns; None if only this stream can provide them.
     _again: Callable[[Sequence[str] | None], JoinStream] | None = None
     _repeats = False  # whether its inputs can be read more than once
-    # Returns the join as it was written, which explains it, if its constants became columns.
+    # If constants became columns, returns the join as written, for its explanation.
     _written: Callable[[None], JoinStream] | None = None
-    _bounded = True  # whether bounds of the join's columns are those of the output's
+    _bounded = True  # whether the bounds of the join's columns are valid for the output
 
     def __init__(self, run: Run) -> None:
         self._run, self._schema, self._read_from = run, run.schema, run.read_from
         self._batches = run.batches()
-        self._reading = False  # while a call is running; as OneCall._busy
+        self._reading = False  # True while a call is running, like OneCall._busy
         self._begun = False
-        self._reader: object | None = None  # the last one handed out; None if the output is read from the stream itself
+        self._reader: object | None = None  # the last reader that was created; None if the stream itself is read
 
     def _changed(
         self, schema: pa.Schema, change: Change, again: Callable[[Sequence[str] | None], JoinStream], repeats: bool
     ) -> JoinStream:
-        """Return this stream, which nothing was read of, with batches of ``schema`` that ``change`` makes."""
+        """Return this stream, before any row is read, with batches of ``schema`` that ``change`` produces."""
         before = self._run.change
         self._run.change = change if before is None else lambda batches: change(before(batches))
         self._schema, self._bounded = schema, False
@@ -150,7 +150,7 @@ class JoinStream(Outputs):
             self._again = None
             self._batches.close()
             self._run.over = self._run.over or CLOSED
-            self._run.release()  # a generator that has not begun releases nothing when it is closed
+            self._run.release()  # closing a generator that has not started releases nothing
         finally:
             self._reading = False
 
@@ -175,9 +175,10 @@ class JoinStream(Outputs):
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
     def _lazy(self) -> Callable[[Sequence[str] | None], JoinStream]:
-        """Hand the output over; return a function that starts it with some columns, for each scan of a lazy frame.
+        """Pass the output on. Return a function that starts it with some columns, for each scan of a lazy frame.
 
-        ProtocolError if batches were taken already, or from the function for a second scan of inputs that come once.
+        A ProtocolError is raised if batches were already read. The function raises it for a second scan of an input
+        that can be read only once.
         """
         if self._begun:
             raise ProtocolError("batches of this stream were taken already; call to_polars(lazy=True) before")
@@ -206,7 +207,7 @@ class JoinStream(Outputs):
         return run
 
     def _claim(self, reader: object | None) -> None:
-        """Give the output to a reader; None stands for the stream itself."""
+        """Assign the output to a reader. None represents the stream itself."""
         if self._run.over is not None:
             raise ProtocolError(self._run.over)
         if self._reader is not None and self._begun:
@@ -239,7 +240,8 @@ class JoinStream(Outputs):
         return batch
 
     def _break(self, error: BaseException) -> None:
-        """End the output after an error from the inputs or the join, or an interrupt while a batch was returned."""
+        """End the output after an error from the inputs or the join, or after an interrupt while a batch was returned.
+        """
         if self._run.over is None:
             self._run.over, self._run.broken = stopped_by(error), True
             self._batches.close()

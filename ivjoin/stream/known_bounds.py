@@ -1,4 +1,4 @@
-"""Bounds of the output of joins that no single operator runs."""
+"""Bound the output of joins that no single operator runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ __all__ = ["known_bounds"]
 
 
 def known_bounds(plan: JoinPlan, ended: bool) -> dict[str, tuple[Any, Any]]:
-    """Return what ``SymmetricHashJoin.output_bounds`` returns before the first row, or after both inputs have ended."""
+    """Return the result of ``SymmetricHashJoin.output_bounds`` before the first row, or after both inputs have ended.
+    """
     op = SymmetricHashJoin.from_plan(plan)
     for side in SIDES if ended else ():
         list(op.finish(side))

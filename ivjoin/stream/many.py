@@ -1,4 +1,4 @@
-"""Join many Arrow streams into one, always reading the input that is furthest behind."""
+"""Join many Arrow streams into one. The input that is furthest behind is read next."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MultiJoinStream", "join_many", "opened", "prepared", "tables_joined", "with_present"]
 
-# Rows of a push: from a stream, and from a table that is in memory as a whole.
+# Rows of a push: from a stream, and from a table that is completely in memory.
 _PUSH_ROWS, _TABLE_ROWS = 4096, 16_384
 _DONE = {"groups": "read in the order of row groups", "kept": "in order already", "sorted": "sorted"}
 
@@ -60,9 +60,9 @@ _DONE = {"groups": "read in the order of row groups", "kept": "in order already"
 def prepared(
     spec: MultiSpec, sources: Mapping[str, Source | None], sort: bool = True
 ) -> tuple[MultiSpec, Shape, dict[str, Node]]:
-    """Return the question with the orders of sorted inputs, its steps, and the column that sorts each of these.
+    """Return the question with the orders of sorted inputs, its steps, and the column that sorts each sorted input.
 
-    ``spec`` comes from :func:`with_present`.
+    ``spec`` must be a result of :func:`with_present`.
     """
     seen = seen_of(spec, sources)
     shape = best_shape(spec, seen)
@@ -74,7 +74,7 @@ def prepared(
 
 
 def with_present(spec: MultiSpec, sources: Mapping[str, Source | None]) -> MultiSpec:
-    """Return the question, with the null-free columns of tables in memory if the condition skips nulls."""
+    """Return the question. If the condition ignores NULLs, add the columns of tables in memory that have no NULL."""
     if not skips_nulls(p.node for p in spec.parts):
         return spec
     asked = {c.params[1] for c in columns_of(*(p.node for p in spec.parts))}
@@ -92,7 +92,7 @@ def _widened(alias: str, node: Node) -> Node:
 def sorted_by(
     spec: MultiSpec, shape: Shape, sources: Mapping[str, Source | None], seen: Mapping[str, Seen]
 ) -> dict[str, Node]:
-    """Return the column that each input with an end and no order is sorted by, under its own name."""
+    """Return the column that sorts each input that ends and has no order, under its own name."""
     free = [
         a for a, s in sources.items()
         if s is not None and s.ends and not spec.inputs[a].orders[0] and moves(s.schema)
@@ -105,7 +105,7 @@ def sorted_by(
 
 
 class _RunOfMany(Run):
-    """A join of many inputs under way."""
+    """A running join of many inputs."""
 
     def __init__(
         self, spec: MultiSpec, sources: dict[str, Source], sort: bool,
@@ -161,7 +161,7 @@ class _RunOfMany(Run):
         inputs = self._inputs()
         op = self.joining
         rows = dict.fromkeys(inputs, 0)
-        # inputs without an order to prune by are read to their ends first, the shortest one first
+        # Read inputs without an order that prunes first, to their ends, starting with the shortest.
         unordered = [a for a, s in self._sources.items() if s.ends and not op.inputs[a].frontier.trackers]
         unordered.sort(key=lambda a: self._sources[a].rows or 0)
         while rows:
@@ -177,7 +177,7 @@ class _RunOfMany(Run):
                 yield from op.push(alias, batch)
 
     def _inputs(self) -> dict[str, Pieces]:
-        """Return the inputs, sorted where that prunes rows."""
+        """Return the inputs, sorted where sorting prunes rows."""
         done: dict[str, list[str]] = {}
         pieces = {}
         for alias, source in self._sources.items():
@@ -206,12 +206,12 @@ class MultiJoinStream(JoinStream):
 
     @property
     def views(self) -> list[tuple[str, ...]]:
-        """The views: groups of inputs whose joined rows are stored."""
+        """Return the views: groups of inputs whose joined rows are stored."""
         return self._run.joining.views
 
 
 def opened(inputs: Mapping[str, ArrowStream]) -> dict[str, Source]:
-    """Return the inputs by alias; ProtocolError if two of them are the same stream."""
+    """Return the inputs by alias. If two of them are the same stream, raise a ProtocolError."""
     given = named_inputs(inputs)
     seen: dict[int, str] = {}
     for alias, x in given.items():
@@ -226,7 +226,7 @@ def opened(inputs: Mapping[str, ArrowStream]) -> dict[str, Source]:
 
 
 def tables_joined(spec: MultiSpec, tables: Mapping[str, pa.Table]) -> MultiJoinStream:
-    """Return the join of tables by one thread, for a question that was resolved before."""
+    """Return the join of tables on one thread, for an already resolved question."""
     return MultiJoinStream(_RunOfMany(spec, opened(tables), True, threads=1))
 
 
@@ -254,7 +254,7 @@ def join_many(
         others = {} if question is None else {"condition": question.condition, "params": question.params}
         with index_hints(inputs if isinstance(inputs, Mapping) else {}):
             spec = multi_spec({a: s.schema for a, s in opened.items()}, **(asked | others))
-        if names is None and question is not None:  # without the columns of constants
+        if names is None and question is not None:  # omit the columns of constants
             names = [n for a, s in sources.items() for n in (f"{a}_{n}" for n in s.schema.names)]
         if names is not None:
             wanted = [spec.schema.names[i] for i in places_of(spec.schema.names, names)]
@@ -276,6 +276,6 @@ def join_many(
             zone_of_call(timezone),
         )
         if question is not None:
-            with suppress(IvjoinError):  # the join as it was written raises the error
+            with suppress(IvjoinError):  # the join as written raises the error
                 return shared_stream(written(columns, question), lambda names: written(names or columns))
     return written(columns)

@@ -1,4 +1,4 @@
-"""Options of public functions that most calls do not need."""
+"""Define the options of public functions that most calls do not need."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Direction = Literal["backward", "forward", "nearest"]
 
 
 class WindowOptions(TypedDict, total=False):
-    """Further options of :func:`ivjoin.window_join`, given by name; its documentation describes each of them."""
+    """Further options of :func:`ivjoin.window_join`, passed by name. Its documentation describes them."""
 
     left_bounds: DeclaredBounds | None
     right_bounds: DeclaredBounds | None
@@ -31,7 +31,7 @@ WINDOW_DEFAULTS = WindowOptions(left_bounds=None, right_bounds=None, batch_size=
 
 
 class JoinOptions(WindowOptions, total=False):
-    """Further options of :func:`ivjoin.band_join`, given by name; its documentation describes each of them."""
+    """Further options of :func:`ivjoin.band_join`, passed by name. Its documentation describes them."""
 
     allow_cross: bool
     maintain_order: KeepOrder | None
@@ -46,7 +46,7 @@ DEFAULTS = JoinOptions(
 
 
 class AsofOptions(TypedDict, total=False):
-    """Further options of :func:`ivjoin.asof_join`, given by name; its documentation describes each of them."""
+    """Further options of :func:`ivjoin.asof_join`, passed by name. Its documentation describes them."""
 
     interpolate: str | Sequence[str] | None
     offsets: Sequence[Tolerance] | None

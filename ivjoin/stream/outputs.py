@@ -29,7 +29,7 @@ _END = object()
 
 
 class Outputs:
-    """Methods that take an output that can be read once. A subclass gives ``schema``, iteration and ``to_reader``."""
+    """Methods that consume an output once. A subclass provides ``schema``, iteration and ``to_reader``."""
 
     _read_from: Sequence[InputFiles | None] = ()  # the files of each input, if their names are known
 
@@ -64,7 +64,7 @@ class Outputs:
         return self
 
     async def __anext__(self) -> pa.RecordBatch:
-        import asyncio  # imported here, since the import takes as long as a join of a few rows
+        import asyncio  # imported here, because the import takes as long as a join of a few rows
 
         batch = await asyncio.to_thread(next, self, _END)
         if batch is _END:

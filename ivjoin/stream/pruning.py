@@ -83,9 +83,9 @@ def prune_row_groups(
 
 @contextmanager
 def opened(parquet_file: Any) -> Iterator[pq.ParquetFile]:
-    """Open a Parquet file by path or file object, or use an open one. A file that was opened here is closed here.
+    """Open a Parquet file by path or file object, or use an open one. Close it afterwards only if it was opened here.
 
-    IvjoinError if it is not Parquet, OSError if it cannot be opened.
+    An IvjoinError is raised if the file is not Parquet, and an OSError if it cannot be opened.
     """
     if isinstance(parquet_file, pq.ParquetFile):
         yield parquet_file

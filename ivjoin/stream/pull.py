@@ -206,7 +206,7 @@ def band_join(
         )
         if question is not None:
             inputs = question.inputs[SIDES[0]], question.inputs[SIDES[1]]
-            with suppress(IvjoinError):  # the join as it was written raises the error
+            with suppress(IvjoinError):  # the join as written raises the error
                 plan = plan_for(inputs, condition=question.condition, params=question.params)
                 known = [n for n in plan.schema.names if n not in question.slots]
                 names = known if columns is None else [known[i] for i in places_of(known, columns)]
@@ -220,7 +220,7 @@ def band_join(
 
 
 def _present(sources: tuple[Source, Source], plan: JoinPlan) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the columns without a null of the tables in memory, if the condition skips nulls."""
+    """Return the columns without NULLs of tables in memory, if the condition ignores NULLs."""
     left, right = (
         source.without_nulls(names) for source, names in zip(sources, _where_nulls_are_skipped(plan), strict=True)
     )
@@ -229,7 +229,7 @@ def _present(sources: tuple[Source, Source], plan: JoinPlan) -> tuple[frozenset[
 
 @of_plan
 def _where_nulls_are_skipped(plan: JoinPlan) -> list[list[str]]:
-    """Return the columns of each side that the condition reads if it skips nulls, as ``greatest`` does."""
+    """Return the columns of each side that the condition reads, if it ignores NULLs as ``greatest`` does."""
     if plan.condition is None or not skips_nulls([plan.condition]):
         return [[], []]
     read = columns_of(plan.condition)
@@ -237,7 +237,7 @@ def _where_nulls_are_skipped(plan: JoinPlan) -> list[list[str]]:
 
 
 def refuse_cross(plan: JoinPlan, allow_cross: bool) -> None:
-    """Raise ConditionError if a join has no key and no condition, unless the caller allows it."""
+    """Raise a ConditionError if a join has no key and no condition, unless the caller allows this."""
     if not isinstance(allow_cross, bool):
         raise OptionError(f"allow_cross is {came(allow_cross)}; expected True or False")
     spec = plan.spec
@@ -264,7 +264,10 @@ def thread_count(threads: int | Literal["auto"]) -> int | Literal["auto"]:
 def check_call(
     plan: JoinPlan, threads: int | Literal["auto"], sort: str, budget: Budget | None
 ) -> int | Literal["auto"]:
-    """Check the options, and return ``threads``; UnsupportedError if ``when_full="shed"`` has several threads."""
+    """Check the options, and return ``threads``.
+
+    With ``when_full="shed"`` and several threads, raise UnsupportedError.
+    """
     threads = thread_count(threads)
     one_of("sort", sort, ("auto", "never"))
     if budget is not None:
@@ -283,12 +286,12 @@ def stream_of(
     choose: Callable[..., Chosen] = chosen, report: Report | None = None,
     idle: Idle | None = None,
 ) -> JoinStream:
-    """Return the join of two opened inputs; the arguments are as for :func:`band_join`.
+    """Return the join of two opened inputs. The arguments are as for :func:`band_join`.
 
-    ``choose`` replaces :func:`~ivjoin.stream.sources.columns.chosen`, and ``report`` receives late rows.
+    ``choose`` replaces :func:`~ivjoin.stream.sources.columns.chosen`. ``report`` receives late rows.
     """
     threads = check_call(plan, threads, sort, budget)
-    first, second = map(copy, sources)  # before the columns to read are chosen
+    first, second = map(copy, sources)  # copy the sources before the columns to read are chosen
 
     def again(names: Sequence[str] | None) -> JoinStream:
         inputs = copy(first), copy(second)

@@ -1,4 +1,4 @@
-"""A join of two inputs: whether rows are pushed or joined in slices, on how many threads, and in which pieces."""
+"""Run a join of two inputs: push rows or join slices, and choose the number of threads and the size of pieces."""
 
 from __future__ import annotations
 
@@ -43,24 +43,24 @@ __all__ = ["RunOfTwo"]
 
 Pusher: TypeAlias = "SymmetricHashJoin | SlicedStream | Lockstep"
 
-_LEAST_IN_SLICES = 1 << 15  # rows of both sides; pushing fewer takes less time than loading the kernel of slices
+_LEAST_IN_SLICES = 1 << 15  # rows of both sides; pushing fewer rows takes less time than loading the kernel of slices
 
-# Rows of a push, whatever the size of the input's batches. The state stores a pushed batch as a whole, so this limit
-# keeps the state near the window if the input is one large batch.
+# Rows of a push, for any size of the input's batches. The state stores a pushed batch as a whole. This limit therefore
+# keeps the state near the size of the window if the input is one large batch.
 _PUSH_ROWS = 2048
-# The same if both sides are in memory as a whole: a piece of one side costs only a search in the other.
+# The same if both sides are completely in memory. A piece of one side then costs only a search in the other side.
 _SWEEP_ROWS = 8192
-# The same if each row is compared with all rows in state: no key divides them, and no band with two ends gives a range
-# to search. Rows that a piece adds are compared, too, so pieces are small.
+# The same if each row is compared with all rows in state. No key divides these, and no band with two ends limits the
+# search. Rows of the same piece are also compared, so pieces are small.
 _WALKED_ROWS = 512
-_PARALLEL_ROWS = 65536  # with threads: half a slice
-# If each left row takes one row of a side that was read before, a piece is sorted and compared as a whole.
+_PARALLEL_ROWS = 65536  # with several threads: half a slice
+# If each left row takes one row of a side that is read first, a piece is sorted and compared as a whole.
 _PICK_ROWS = 1 << 18
-_LEAST_ROWS, _LIMIT_A_ROW = 1024, 4096  # the same with a limit: least rows, and bytes of the limit a row
+_LEAST_ROWS, _LIMIT_A_ROW = 1024, 4096  # the same with a limit: least rows, and bytes of the limit for each row
 
 
 class RunOfTwo(Run):
-    """A join of two inputs. It inspects and sorts its inputs when the first row is requested."""
+    """A join of two inputs. It inspects and sorts its inputs when the caller requests the first row."""
 
     def __init__(
         self, found: Chosen, sources: tuple[Source, Source], sort: bool, threads: int | Literal["auto"],
@@ -75,9 +75,9 @@ class RunOfTwo(Run):
         self._in_memory = all(source.in_memory for source in sources)
         self._rows = sum(source.rows or 0 for source in sources)
         self._ends = all(source.ends for source in sources) and budget is None and idle is None
-        # The rows of small files are pushed: a slice would be a large part of them, and pushes store the window alone.
+        # Rows of small files are pushed. A slice would be a large part of them, and pushes store only the window.
         least = _LEAST_IN_SLICES if self._in_memory else 8 * _LEAST_IN_SLICES
-        # One thread joins slices of files, too, which takes less time than pushing their rows.
+        # One thread also joins files in slices, because this is faster than pushing their rows.
         self._of_files = self._ends and not self._in_memory
         self._few = self._ends and None not in (s.rows for s in sources) and self._rows < least
         if threads == "auto":
@@ -85,8 +85,8 @@ class RunOfTwo(Run):
             self._threads = 1 if self._in_memory else self._table_threads
         else:
             self._table_threads = self._threads = threads_within(budget, threads)
-        self._sources: tuple[Source, Source] | None = sources  # until the end
-        self._most = _PUSH_ROWS  # rows of a push
+        self._sources: tuple[Source, Source] | None = sources  # None after the end
+        self._most = _PUSH_ROWS  # rows per push
         self._arranged: Arranged | None = None
         self._open(sources)
         self._op = self._pusher(self._plan)
@@ -148,9 +148,10 @@ class RunOfTwo(Run):
         return op
 
     def _cut(self, plan: JoinPlan) -> Cut | None:
-        """Return the axis along which slices of pushed rows are joined; None if one operator takes all rows.
+        """Return the axis along which pushed rows are joined in slices, or None if one operator processes all rows.
 
-        Tables in memory are joined in slices of rows, or by one thread: the order then does not depend on the threads.
+        Tables in memory are joined in slices of rows, or by one thread, so that the order does not depend on the
+        threads.
         """
         if self._chosen.several is not None or (self._in_memory and self._budget is None):
             return None
@@ -160,13 +161,13 @@ class RunOfTwo(Run):
         return None if isinstance(cut, str) or not can_slice_stream(plan, cut, self._budget) else cut
 
     def _open(self, sources: tuple[Source, Source]) -> None:
-        """Skip the row groups that cannot match, and read the inputs that must not wait."""
+        """Skip the row groups that cannot match, and start to read the inputs that must not wait."""
         left, right = sources
         if left.ranges is not None and right.ranges is not None:
             ranges = left.ranges, right.ranges.of_side("right")
             from ivjoin.plan.derived.row_groups import meeting_groups
 
-            # Each of several lookups needs row groups of its own.
+            # Each of several lookups needs its own row groups.
             several = self._chosen.several
             plans = [self._plan] if several is None else several.plans()
             met = [meeting_groups(plan, ranges) for plan in plans]
@@ -196,7 +197,7 @@ class RunOfTwo(Run):
             warn_of_pairs(arranged.plan, arranged.rows, arranged.compared)
         most = [self._most, self._most]
         if self._plan.spec.picks_one and arranged.leads == 1 and self._budget is None:
-            most[1] = MOST_ROWS  # stored as a whole: gathering rows from many pieces is slow
+            most[1] = MOST_ROWS  # stored as a whole, because gathering rows from many pieces is slow
         left, right = (
             Pieces(batches, rows, source.in_memory)
             for batches, source, rows in zip(arranged.batches, self._sources, most, strict=True)
@@ -218,12 +219,12 @@ class RunOfTwo(Run):
         return most
 
     def _takes_parts(self, arranged: Arranged) -> bool:
-        """Return whether left rows are answered part by part, since nothing bounds the right rows to read."""
+        """Return whether left rows are answered in parts, because nothing limits the right rows to read."""
         plain = not any(side.orders or side.bounds for side in arranged.plan.sides)
         return plain and self._budget is None and self._of_files
 
     def _tables_in_slices(self, arranged: Arranged) -> TableJoin | TableLookup | LookupParts | None:
-        """Return the join of two tables in slices; None if their rows are pushed."""
+        """Return the join of two tables in slices, or None if their rows are pushed."""
         if self._plan.looks_up:
             return self._looked_up
         if self._sources is None or self._budget is not None or self._rows < _LEAST_IN_SLICES:

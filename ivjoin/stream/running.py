@@ -1,4 +1,4 @@
-"""A running join."""
+"""Run a join, independent of the stream that the caller reads."""
 
 from __future__ import annotations
 
@@ -23,29 +23,32 @@ ENDED = "the output was read to its end, and can be read only once: store what y
 
 
 def stopped_by(error: BaseException) -> str:
-    """Return why a stream that stopped with an error gives nothing more."""
+    """Return why a stream that stopped with an error returns no more batches."""
     return f"this stream stopped with an error and gives nothing more: {first_line(error)}"
 
 
 class Run:
-    """A join under way: it reads the inputs and gives the output.
+    """A running join: it reads the inputs and yields the output.
 
-    It does not refer to the stream or its generator. So a stream that the caller drops is freed at once, with its
-    threads, files and rows. ``over`` is why nothing more can come, and ``broken`` whether an error is the reason.
-    ``schema`` describes the batches before ``change``. ``read_from`` are the files of each input, if known.
+    It does not refer to the stream or its generator. A stream that the caller drops is therefore freed at once, with
+    its threads, files and rows.
+
+    - ``over`` is the reason why no more batches follow, and ``broken`` whether it is an error.
+    - ``schema`` describes the batches before ``change``.
+    - ``read_from`` are the files of each input, if known.
     """
 
     over: str | None = None
     broken = False
-    change: Change | None = None  # of the output
+    change: Change | None = None  # a change of the output batches
     skipped: tuple[int, int] | None = None  # row groups of each side
-    sorting = ""  # what was done to inputs without an order
-    operator: Any  # that joins two inputs
+    sorting = ""  # how inputs without an order were processed
+    operator: Any  # joins the two inputs
     schema: pa.Schema
     read_from: Sequence[InputFiles | None]
 
     def batches(self) -> Generator[pa.RecordBatch, None, None]:
-        """Yield the output; once."""
+        """Yield the output. Call this once."""
         try:
             yield from self.output() if self.change is None else self.change(self.output())
             self.over = ENDED
@@ -64,7 +67,7 @@ class Run:
     def release(self) -> None:
         """Stop threads and release the inputs.
 
-        This waits for no thread and takes no lock, because the cyclic collector may call it from any thread.
+        This neither waits for a thread nor acquires a lock, because the cyclic collector may call it from any thread.
         """
         raise NotImplementedError
 
@@ -74,7 +77,7 @@ class Run:
 
     @property
     def question(self) -> str:
-        """Return the join in words."""
+        """Return a description of the join."""
         raise NotImplementedError
 
     def explain(self) -> Explanation:

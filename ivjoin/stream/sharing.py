@@ -1,7 +1,7 @@
 """Share one plan among joins of small tables if their conditions differ only in constants.
 
 Planning such a join takes longer than running it. This module turns each constant into a column with the same value in
-every row, so the plan depends only on the shape of the condition and the types. An expression over a column has the
+every row. The plan then depends only on the shape of the condition and the types. An expression over a column has the
 same meaning as over a literal of the same type. If expressions differ in anything else, the plan is not shared.
 """
 
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Question", "condition_of", "separated", "shared_stream"]
 
-_MOST_ROWS = 2048  # of all inputs: a wider search along the band then costs less than a plan
-_TRIES = 3  # to plan a shape: a constant such as 0 may vanish from the condition
+_MOST_ROWS = 2048  # rows of all inputs; up to this number, a wider search along the band costs less than a plan
+_TRIES = 3  # attempts to plan a shape; a constant such as 0 may vanish from the condition
 _KINDS = ("int", "float", "decimal", "string", "binary", "bool", "date", "timestamp", "time", "duration")
 
 _PLAIN = COMPARISONS | {"column", "literal", ops.CAST, ops.ADD, ops.SUB, ops.NEG, ops.AND, ops.OR, ops.NOT, ops.IS_NULL}
@@ -41,10 +41,10 @@ Read = Callable[[Any, Mapping[str, pa.Schema]], "Node | None"]
 
 
 class _Shape:
-    """What is known of a shape: whether it came before, and the columns for its constants.
+    """Cached facts about a shape: whether it occurred before, and the columns for its constants.
 
-    ``columns`` has the input that gets the column, the type that the constant is cast to, and the column; ``schemas``
-    the inputs with these columns.
+    ``columns`` has for each constant the input that gets the column, the type of the cast, and the column. ``schemas``
+    are the inputs with these columns.
     """
 
     __slots__ = ("columns", "met", "schemas", "tries")
@@ -58,7 +58,7 @@ class _Shape:
 class Question:
     """A join whose constants are columns of its inputs.
 
-    ``params`` has the values of names that the condition still reads, and ``slots`` the names of the columns, by
+    ``params`` has the values of names that the condition still reads. ``slots`` are the names of the columns, from
     :func:`~ivjoin.conditions.read.constants.slot`.
     """
 
@@ -81,12 +81,17 @@ def separated(
     inputs: Mapping[str, Source], condition: Any, params: Mapping[str, Any] | None, also: Mapping[str, Any],
     asked: Mapping[str, Any], read: Read, zone: str,
 ) -> Question | None:
-    """Return the join with its constants turned into columns, so that conditions that differ in them share a plan.
+    """Return the join with its constants turned into columns.
+
+    Conditions that differ only in constants then share a plan.
 
     Return None for the first condition of a shape.
 
-    ``inputs`` are by side or alias. The meaning of the condition also depends on ``also``; ``asked`` are all arguments
-    of the join as written. ``read`` reads a condition over the schemas of the inputs. Local times are in ``zone``.
+    - ``inputs`` are given by side or alias.
+    - ``also`` are further arguments that determine the meaning of the condition.
+    - ``asked`` are all arguments of the join as written.
+    - ``read`` reads a condition over the schemas of the inputs.
+    - ``zone`` is the zone of local times.
     """
     if params is not None and not (isinstance(params, Mapping) and all(map(_is_name, params))):
         return None
@@ -105,7 +110,7 @@ def separated(
     asked = {**also, "names": list(schemas), "shape": shape, "types": types, "below": below, "params": left}
     known = shared(schemas.values(), asked, _Shape)
     if not known.met or not known.tries:
-        known.met = True  # most joins are made once, and a shape takes longer to plan
+        known.met = True  # most joins run once, and a shape takes longer to plan
         return None
     if known.columns is None:
         known.tries -= 1
@@ -120,7 +125,7 @@ def separated(
         for c, (name, to, field) in zip(constants, known.columns, strict=True):
             node = c if c.type == to else build.cast(c, to, zone)
             if node.op != "literal" or node.params[0] is None:
-                return None  # it does not fit
+                return None  # the value does not fit
             value = node.params[0]
             if to.kind == "decimal":
                 value = Decimal(value).scaleb(-to.scale)
@@ -134,7 +139,7 @@ def separated(
 def _columns(
     shape: Any, condition: Any, constants: list[Node], schemas: Mapping[str, pa.Schema], read: Read, zone: str
 ) -> list[tuple[str, Type, pa.Field]] | None:
-    """Return the column for each constant; None if the plan of the shape would differ from the condition's."""
+    """Return the column for each constant, or None if the plan of the shape would differ from the plan as written."""
     given = {slot(i): c for i, c in enumerate(constants)}
     first = next(iter(schemas))
     if any(n in given for s in schemas.values() for n in s.names):
@@ -160,7 +165,7 @@ def _columns(
         if found is None or not _agree(found, written, literals, False):
             return None
         if any(map(_is_below, constants)) and any(n.op not in _PLAIN for n in walk(found)):
-            return None  # such as abs(x) <= -1, which is never true: a column would exclude rows that err
+            return None  # for example, abs(x) <= -1 is never true: a column would exclude rows with errors
     except IvjoinError:
         return None
     inputs = _inputs(found, given)
@@ -182,9 +187,9 @@ def _is_plain(t: Type) -> bool:
 
 
 def _agree(moved: Node, written: Node, literals: dict[str, Node], casts: bool = True) -> bool:
-    """Return whether an expression over columns of constants is the one over literals; collect these.
+    """Return whether an expression over columns of constants equals the one over literals. Collect the literals.
 
-    ``casts``: the expression may cast a column of a constant.
+    ``casts``: whether the expression may cast a column of a constant.
     """
     if moved is written:
         return True
@@ -200,7 +205,7 @@ def _agree(moved: Node, written: Node, literals: dict[str, Node], casts: bool = 
 
 
 def _inputs(root: Node, slots: Iterable[str]) -> dict[str, str]:
-    """Return for each column of a constant an input that the expression around it reads."""
+    """Return an input for each column of a constant. The expression around the constant reads this input."""
     inputs: dict[str, str] = {}
     reads: dict[Node, str | None] = {}
     waits: dict[Node, frozenset[str]] = {}
@@ -219,7 +224,7 @@ def _inputs(root: Node, slots: Iterable[str]) -> dict[str, str]:
 
 
 def _with(source: Source, schema: pa.Schema, added: Sequence[pa.Scalar]) -> Source:
-    """Return a table in memory with columns that have one value each."""
+    """Return a table in memory with additional columns, which have one value each."""
     if not added:
         return source
     table = source.table()
@@ -231,9 +236,9 @@ def _with(source: Source, schema: pa.Schema, added: Sequence[pa.Scalar]) -> Sour
 
 
 def shared_stream(inner: JoinStream, written: Callable[[Sequence[str] | None], JoinStream]) -> JoinStream:
-    """Return the output of a join whose constants are columns, which its output does not have.
+    """Return the output of a join whose constants are columns. The output does not contain these columns.
 
-    ``written`` makes the join as it was written, to explain it and raise its errors.
+    ``written`` starts the join as written, to explain it and to raise its errors.
     """
 
     def batches(found: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -243,7 +248,7 @@ def shared_stream(inner: JoinStream, written: Callable[[Sequence[str] | None], J
                 begun = True
                 yield batch
         except IvjoinError:
-            for batch in written(None):  # raises the error in the words of the condition
+            for batch in written(None):  # raises the error with the text of the written condition
                 if not begun:
                     yield batch
             if begun:

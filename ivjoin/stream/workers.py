@@ -1,10 +1,10 @@
-"""Threads that join slices. Tasks are numbered, and the output follows the order of the tasks.
+"""Join slices in threads. Tasks are numbered, and the output follows the order of the tasks.
 
 While the next output is not ready, the thread that reads the output also joins tasks. The rows and their order are the
 same for any number of threads.
 
 Threads refer only to the shared state, never to the stream, so they notice when the stream is dropped. A thread ends
-when no task has arrived for a few milliseconds. Stopping takes no lock, because a stream may be garbage-collected in
+when no task has arrived for a few milliseconds. Stopping acquires no lock, because a stream may be garbage-collected in
 any thread at any time.
 """
 
@@ -22,16 +22,16 @@ from ivjoin.errors import ProtocolError
 
 __all__ = ["Workers", "each", "joined"]
 
-_AHEAD = 2  # tasks for each thread that begin before the output of earlier tasks is taken
-_WAIT = 0.05  # seconds between two looks at whether the stream is still there
-_LINGER = 0.005  # seconds that a thread waits for another task: starting a thread takes a tenth of a millisecond
-_MOST_BYTES = 1 << 26  # of a task's output that wait to be taken; its thread waits then
+_AHEAD = 2  # tasks for each thread that start before the output of earlier tasks is read
+_WAIT = 0.05  # seconds between two checks whether the stream still exists
+_LINGER = 0.005  # seconds that a thread waits for another task; starting a thread takes a tenth of a millisecond
+_MOST_BYTES = 1 << 26  # bytes of a task's output that may wait for the reader; beyond this, its thread waits
 
 _Task = TypeVar("_Task")
 
 
 class _Place(Generic[_Task]):
-    """A task, and its output that waits to be taken. One thread adds to it and another one takes."""
+    """A task, and its output that waits for the reader. One thread adds to the output, and another one reads it."""
 
     __slots__ = ("added", "batches", "done", "error", "number", "taken", "task")
 
@@ -39,7 +39,7 @@ class _Place(Generic[_Task]):
         self.number = number
         self.task: _Task | None = task  # None once it is joined
         self.batches: deque[pa.RecordBatch] = deque()
-        self.added = self.taken = 0  # bytes, each written by one thread
+        self.added = self.taken = 0  # bytes; one thread writes each counter
         self.done = False
         self.error: BaseException | None = None
 
@@ -49,7 +49,7 @@ class _Place(Generic[_Task]):
 
     def end(self, error: BaseException | None) -> None:
         self.error, self.task = error, None
-        self.done = True  # last: the reader looks at it first
+        self.done = True  # set this last, because the reader checks it first
 
 
 class _Shared(Generic[_Task]):
@@ -59,11 +59,11 @@ class _Shared(Generic[_Task]):
         self.make = make
         self.most_bytes = _MOST_BYTES if most_bytes is None else most_bytes
         self.stopped = False
-        self.waiting: deque[_Place[_Task]] = deque()  # tasks that no thread has begun
-        self.spare: list[Callable[[_Task], Iterator[pa.RecordBatch]]] = []  # of threads that have ended
-        self.at_work = 0  # threads, without the reader
-        self.idle = 0  # of these, threads that wait for a task
-        # Used by `with lock`: an interrupt may come within Condition's own __enter__ once it has the lock.
+        self.waiting: deque[_Place[_Task]] = deque()  # tasks that no thread has started
+        self.spare: list[Callable[[_Task], Iterator[pa.RecordBatch]]] = []  # join functions of threads that have ended
+        self.at_work = 0  # running threads, without the reader
+        self.idle = 0  # how many of these wait for a task
+        # Use `with lock`: an interrupt may occur in Condition's own __enter__ after it has acquired the lock.
         self.lock = Lock()
         self.changed = Condition(self.lock)
         self.given = Condition(self.lock)
@@ -79,14 +79,14 @@ class _Shared(Generic[_Task]):
             return self.make()
 
     def claimed(self) -> _Place[_Task] | None:
-        """Return a task that no thread has begun; the caller has the lock, except ``stop``."""
+        """Return a task that no thread has started. The caller must have the lock."""
         try:
             return self.waiting.popleft()
         except IndexError:
             return None
 
     def run(self) -> None:
-        """Join tasks, in each thread."""
+        """Join tasks. Each thread runs this."""
         join = None
         while True:
             with self.lock:
@@ -112,11 +112,11 @@ class _Shared(Generic[_Task]):
                     if self.stopped:
                         return
             except BaseException as e:
-                if self.stopped:  # its tables may be released by now
+                if self.stopped:  # the tables of the task may already be released
                     return
                 error, join = e, None
             place.end(error)
-            del place, error  # the error's traceback refers to this call, which is not to refer to the error
+            del place, error  # the error's traceback refers to this frame, which must not refer to the error
             with self.lock:
                 self.changed.notify_all()
 
@@ -128,10 +128,10 @@ class _Shared(Generic[_Task]):
 
 
 class Workers(Generic[_Task]):
-    """Threads that join the tasks they are given; the thread that reads the output is one of them.
+    """Threads that join tasks. The thread that reads the output is one of them.
 
     ``make`` returns each thread's own function, which joins one task after the other. ``most_bytes`` of a task's output
-    may wait, besides one batch.
+    may wait, in addition to one batch.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ class Workers(Generic[_Task]):
     ) -> None:
         self._threads = threads
         self._shared = _Shared(make, most_bytes)
-        self._places: deque[_Place[_Task]] = deque()  # whose output is not yet taken, in order
+        self._places: deque[_Place[_Task]] = deque()  # tasks in order whose output was not read yet
         # The task that the reader joins: its place and the rest of its output.
         self._own: tuple[_Place[_Task], Iterator[pa.RecordBatch]] | None = None
         self._join: Callable[[_Task], Iterator[pa.RecordBatch]] | None = None
@@ -148,7 +148,7 @@ class Workers(Generic[_Task]):
         self._process = os.getpid()
 
     def __len__(self) -> int:
-        """Return the number of tasks whose output was not taken."""
+        """Return the number of tasks whose output was not read."""
         return len(self._places)
 
     @property
@@ -157,7 +157,7 @@ class Workers(Generic[_Task]):
         return [task for place in list(self._places) if (task := place.task) is not None]
 
     def add(self, *tasks: _Task) -> None:
-        """Give tasks to the next threads that are free."""
+        """Add tasks. The next free threads run them."""
         self._check_process()
         shared = self._shared
         places = [_Place(number, task) for number, task in enumerate(tasks, self._given)]
@@ -169,11 +169,11 @@ class Workers(Generic[_Task]):
             shared.at_work += starts
             shared.given.notify(len(places))
         for started in range(starts):
-            # A daemon: a program that ends with a stream half read does not wait for it.
+            # A daemon thread: a program that ends while a stream is half read does not wait for it.
             thread = Thread(target=shared.run, name="ivjoin slice", daemon=True)
             try:
                 thread.start()
-            except RuntimeError:  # the system refuses more threads; the others do the work
+            except RuntimeError:  # the system refuses more threads, so the other threads do the work
                 self._threads = 1
                 with shared.lock:
                     shared.at_work -= starts - started
@@ -182,7 +182,7 @@ class Workers(Generic[_Task]):
     def output(self, most: int) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Yield (number, batch) of output that is ready, and more until at most ``most`` tasks have output.
 
-        The error of a task is raised after the output of the tasks before it.
+        A task's error is raised after the output of the tasks before it.
         """
         while self._places:
             self._check_process()
@@ -199,7 +199,7 @@ class Workers(Generic[_Task]):
                         self._shared.changed.wait(_WAIT)
 
     def stop(self) -> None:
-        """End the threads; no output is taken any more. This waits for no thread and takes no lock."""
+        """End the threads. No output can be read afterwards. This neither waits for a thread nor acquires a lock."""
         self._shared.stopped = True
         self._shared.waiting.clear()
         self._shared.spare.clear()
@@ -211,7 +211,7 @@ class Workers(Generic[_Task]):
             raise ProtocolError("this process was forked from the one whose threads join this stream: join again")
 
     def _begin(self) -> bool:
-        """Begin a task that no thread has begun, if there is one."""
+        """Start a task that no thread has started. Return False if no such task exists."""
         shared = self._shared
         with shared.lock:
             place = shared.claimed()
@@ -241,7 +241,7 @@ class Workers(Generic[_Task]):
 
     def _taken(self, place: _Place[_Task]) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Yield the waiting output of the next task."""
-        done = place.done  # before its batches are looked at
+        done = place.done  # read this before the batches
         while place.batches:
             batch = place.batches.popleft()
             place.taken += batch.nbytes
@@ -258,10 +258,10 @@ def joined(
     tasks: Sequence[_Task], make: Callable[[], Callable[[_Task], Iterator[pa.RecordBatch]]], threads: int,
     ahead: int | None = None,
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Yield (number of the task, batch) of all tasks, in their order, by a number of threads with the reader's.
+    """Yield (number of the task, batch) of all tasks, in the order of the tasks. The reader is one of the threads.
 
-    ``make`` returns each thread's own function, which joins one task after the other. The error of a task is raised
-    after the output of the tasks before it. At most ``ahead`` tasks are begun before the output of the first is taken.
+    ``make`` returns each thread's own function, which joins one task after the other. A task's error is raised after
+    the output of the tasks before it. At most ``ahead`` tasks start before the output of the first one is read.
     """
     threads = min(threads, len(tasks))
     if threads <= 1:
@@ -284,7 +284,7 @@ def joined(
 
 
 def each(tasks: Sequence[_Task], make: Callable[[], Callable[[_Task], None]], threads: int) -> None:
-    """Do all tasks by a number of threads; each makes its own function, which takes tasks in their order.
+    """Run all tasks with several threads. Each thread creates its own function, which receives tasks in order.
 
     The error of the first task that has one is raised.
     """

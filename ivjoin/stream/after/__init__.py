@@ -1,1 +1,1 @@
-"""Changes to joined rows: their order, their columns, checks of how many rows match."""
+"""Change joined rows: their order, their columns, and checks of how many rows match."""

@@ -1,4 +1,4 @@
-"""Values between two rows, linear in time, for ``interpolate=`` of as-of joins."""
+"""Interpolate values between two rows, linearly in time, for ``interpolate=`` of as-of joins."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NUMBERS = ("int", "float", "decimal", "decimal256")
 
 
 def _ticks(array: pa.Array) -> tuple[np.ndarray, int]:
-    """Return times as whole numbers : int64[n] and the nanoseconds in one of them; numbers with 0."""
+    """Return times as integers : int64[n], and the nanoseconds in one unit. For numbers, the unit is 0."""
     t = from_arrow(array.type)
     if t.kind in TIMES:
         values = np.asarray(from_arrow_array(array, t).values).astype(np.int64)
@@ -32,7 +32,7 @@ def _ticks(array: pa.Array) -> tuple[np.ndarray, int]:
 
 
 def _apart(a: np.ndarray, unit: int, b: np.ndarray, other: int, shift: float = 0.0) -> np.ndarray:
-    """Return ``a + shift - b`` as doubles; ``shift`` in nanoseconds, or in the unit of numbers."""
+    """Return ``a + shift - b`` as doubles. ``shift`` is in nanoseconds, or in the unit of numbers."""
     step = min(unit, other)
     if unit != other:
         a, b = _times(a, unit // step), _times(b, other // step)
@@ -42,14 +42,17 @@ def _apart(a: np.ndarray, unit: int, b: np.ndarray, other: int, shift: float = 0
 
 
 def _times(values: np.ndarray, factor: int) -> np.ndarray:
-    """Return the values times a factor : int64[n], or float64[n] if they overflow."""
+    """Return the values times a factor : int64[n], or float64[n] if the products overflow."""
     most = 2**63 // factor - 1
     fits = bool(((values >= -most) & (values <= most)).all())
     return values * factor if fits else values.astype(np.float64) * factor
 
 
 def weights(at: pa.Array, before: pa.Array, after: pa.Array, offset: Any) -> np.ndarray:
-    """Return how far each row lies from the previous to the next one : float64[n], 0 for a row at the same time."""
+    """Return the position of each row between the previous and the next row, from 0 to 1 : float64[n].
+
+    A row at the time of the previous row has position 0.
+    """
     (t, u), (t0, u0), (t1, u1) = _ticks(at), _ticks(before), _ticks(after)
     shift = 0.0 if offset is None else shift_of(offset)
     with np.errstate(all="ignore"):
@@ -58,7 +61,7 @@ def weights(at: pa.Array, before: pa.Array, after: pa.Array, offset: Any) -> np.
 
 
 def between(before: pa.Array, after: pa.Array, weight: np.ndarray) -> pa.Array:
-    """Return the values between two columns; null where one of them is."""
+    """Return the values between two columns, or NULL where one of them is NULL."""
     t = from_arrow(before.type)
     there = np.asarray(pc.and_(before.is_valid(), after.is_valid()))
     mask = None if there.all() else there

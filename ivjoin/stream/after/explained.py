@@ -1,4 +1,4 @@
-"""The explanation of a plan with its inputs: how they arrive, and how they are sorted."""
+"""Explain a plan with its inputs: how they arrive, and how they are sorted."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def explain_inputs(
     plan: JoinPlan, sources: tuple[Source | None, Source | None], sort: bool,
     frontier: Mapping[str, Mapping[Expression, Value]] | None = None,
 ) -> Explanation:
-    """Return what a plan does with inputs; None stands for a schema."""
+    """Explain a plan with its inputs. None represents an input with only a schema."""
     if plan.spec.picks_one:
         return explain_plan(plan, frontier, picked_arrival(plan, *sources))
     if not sort:

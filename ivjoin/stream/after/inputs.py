@@ -1,4 +1,4 @@
-"""Inputs with renamed columns, or with the numbers of their rows as a column."""
+"""Rename the columns of an input, or add the numbers of its rows as a column."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def renamed(source: Source, names: Sequence[str]) -> Source:
 
 
 def numbered(source: Source, name: str) -> Source:
-    """Return an input with one more column: the numbers of its rows, from 0, in the order in which they come."""
+    """Return an input with an additional column: the numbers of its rows from 0, in the order of arrival."""
     field = pa.field(name, pa.int64(), nullable=False)
     schema = source.schema.append(field)
 

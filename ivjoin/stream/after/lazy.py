@@ -1,4 +1,4 @@
-"""Joins as frames of other libraries: a check of text, and a polars LazyFrame that reads only the columns it needs."""
+"""Pass joins to frames of other libraries: check text, and build a polars LazyFrame that reads only needed columns."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ __all__ = ["in_utf8", "lazy_frame"]
 
 
 def in_utf8(table: pa.Table) -> pa.Table:
-    """Return a table as it is; EvaluationError if a text is not in UTF-8, which pandas, polars and DuckDB need."""
+    """Return the table unchanged.
+
+    Text that is not UTF-8 raises an EvaluationError; pandas, polars and DuckDB need UTF-8.
+    """
     for field, column in zip(table.schema, table.columns, strict=True):
         if "string" not in str(field.type):
             continue
@@ -37,7 +40,7 @@ def in_utf8(table: pa.Table) -> pa.Table:
 def lazy_frame(pl: Any, schema: pa.Schema, run: Callable[[Sequence[str] | None], Any]) -> pl.LazyFrame:
     """Return a polars LazyFrame over a join with the output ``schema``.
 
-    ``run`` takes the columns that are needed, None for all, and returns the stream. It runs once for each scan.
+    ``run`` takes the needed columns, or None for all, and returns the stream. It runs once for each scan.
     """
     def scan(
         with_columns: list[str] | None, predicate: Any, n_rows: int | None, batch_size: int | None

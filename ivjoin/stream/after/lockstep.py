@@ -1,4 +1,4 @@
-"""Several lookups of each left row of pushed inputs: one operator each, and rows that all of them have decided."""
+"""Run several lookups of each left row of pushed inputs, with one operator each. Emit rows when all have finished."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ __all__ = ["Lockstep"]
 
 
 class Lockstep:
-    """Operators that take the same rows. A left row is emitted when each of them has emitted it.
+    """Several operators that receive the same rows. A left row is emitted when each operator has emitted it.
 
-    ``steps`` have the left rows' numbers, a column ``number``, first in their output. ``raw`` is the output.
+    In the output of ``steps``, the first column ``number`` has the left rows' numbers. ``raw`` is the output schema.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Lockstep:
         self._ops = [SymmetricHashJoin.from_plan(s.plan, errors_first=errors_first, budget=own) for s in steps]
         self._waiting: list[list[pa.RecordBatch]] = [[] for _ in steps]
         self._base = 0  # the number of the first row that may not be emitted yet
-        self._emitted = np.zeros(0, dtype=np.int32)  # how many operators have emitted each row from there on
+        self._emitted = np.zeros(0, dtype=np.int32)  # how many operators have emitted each row from ``_base`` on
         self._out = 0
         self._peak = 0, 0
 
@@ -54,7 +54,7 @@ class Lockstep:
 
     @property
     def metrics(self) -> JoinMetrics:
-        """Counts of the rows, and the state of all operators together, with rows that wait for one of them."""
+        """Count the rows, and the state of all operators together, including rows that wait for one of them."""
         every = [op.metrics for op in self._ops]
         waiting = [batch for step in self._waiting for batch in step]
         rows = sum(m.state_rows for m in every) + sum(batch.num_rows for batch in waiting)
@@ -67,7 +67,7 @@ class Lockstep:
         )
 
     def report_late(self, report: Report | None) -> None:
-        """Call a function with the side and each batch of late rows."""
+        """Set a function that is called with the side and each batch of late rows."""
         if self.plan.spec.on_late != "drop":
             return
 
@@ -107,7 +107,7 @@ class Lockstep:
     def _each(
         self, call: Callable[[SymmetricHashJoin, Chosen], Iterator[pa.RecordBatch]]
     ) -> Iterator[pa.RecordBatch]:
-        """Call all operators, and yield the rows that the last one of them has emitted now."""
+        """Call all operators, and yield the rows that all of them have now emitted."""
         for op, step, waiting in zip(self._ops, self._steps, self._waiting, strict=True):
             for batch in call(op, step):
                 waiting.append(step.pick(batch))
@@ -132,7 +132,7 @@ class Lockstep:
         self._base, self._emitted = self._base + over, self._emitted[over:]
 
     def _taken(self, i: int, ready: np.ndarray) -> pa.RecordBatch:
-        """Return the rows of an operator that are ready, by their numbers; the others wait on."""
+        """Return the ready rows of an operator, sorted by number. The other rows continue to wait."""
         found, rest = [], []
         for batch in self._waiting[i]:
             there = ready[np.asarray(batch.column(0)) - self._base]

@@ -1,4 +1,4 @@
-"""``offsets=`` and ``interpolate=`` of as-of joins: several lookups of each left row in one pass, and their output."""
+"""Implement ``offsets=`` and ``interpolate=`` of as-of joins: several lookups of each left row in one pass."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Lookups"]
 
-# Returns the plan of one lookup: of schemas, in a direction, at an offset, with a suffix for right columns.
+# Returns the plan of one lookup for schemas, a direction, an offset and a suffix of right columns.
 PlanOf = Callable[..., JoinPlan]
 
 
@@ -34,7 +34,7 @@ PlanOf = Callable[..., JoinPlan]
 class Output:
     """An output column of the right side, taken from lookup ``step``.
 
-    ``around``: the lookups of the previous and of the next row, if it is interpolated.
+    For an interpolated column, ``around`` are the lookups of the previous and of the next row.
     """
 
     name: str
@@ -45,9 +45,9 @@ class Output:
 
 
 class Lookups:
-    """Several lookups of each left row; ``options`` of the call cannot be combined with these.
+    """Several lookups of each left row. The call's ``options`` cannot be combined with them.
 
-    ``lookup`` returns the plan of one of them, for two schemas, a direction, an offset and a suffix.
+    ``lookup`` returns the plan of one lookup for two schemas, a direction, an offset and a suffix.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Lookups:
         self.said = f"  each left row is looked up {len(self.steps)} times: {listed(each)}"
 
     def _step(self, direction: str, offset: Any) -> int:
-        """Return the number of a lookup, a new one if no earlier one is the same."""
+        """Return the number of a lookup. If no earlier lookup is the same, add it."""
         step = direction, offset
         if step not in self.steps:
             self.steps.append(step)
@@ -99,7 +99,7 @@ class Lookups:
         self, plan: JoinPlan, columns: Any, whole: tuple[bool, bool] = (False, False),
         present: tuple[frozenset[str], frozenset[str]] = (frozenset(), frozenset()),
     ) -> Looked:
-        """Return the output columns of these names, and what the lookups read; see :func:`chosen`."""
+        """Return the output columns with these names, and the columns that the lookups read. See :func:`chosen`."""
         names = self.known if columns is None else [self.known[i] for i in places_of(self.known, columns)]
         outputs = {o.name: o for o in self._outputs if o.name in names}
         at = self._pair[1]
@@ -116,7 +116,7 @@ class Lookups:
         return self._lookup((left, right), *step, self.suffix)
 
     def array(self, o: Output, batch: pa.RecordBatch, at: dict[tuple[int, str], int]) -> pa.Array:
-        """Return an output column; ``at`` has the place of each right column of a lookup in the batch."""
+        """Return an output column. ``at`` has the place of each lookup's right columns in the batch."""
         if o.around is None:
             return batch.column(at[o.step, o.column])
         before, after = ([batch.column(at[s, c]) for c in (o.column, self._pair[1])] for s in o.around)
@@ -124,7 +124,7 @@ class Lookups:
 
 
 class Looked(Chosen):
-    """The output columns of several lookups. A batch of the join has left columns, then right ones of each lookup."""
+    """The output columns of several lookups. A batch has left columns, then the right columns of each lookup."""
 
     def __init__(
         self, lookups: Lookups, names: list[str], outputs: dict[str, Output], left: list[str],
@@ -162,7 +162,10 @@ class Looked(Chosen):
         return [plan for plan, _ in self._plans()]
 
     def _plans(self, more: Sequence[pa.Field] = ()) -> Iterator[tuple[JoinPlan, list[str]]]:
-        """Yield the plan of each lookup that the output needs, and the columns in it; ``more`` are left columns."""
+        """Yield the plan of each lookup that the output needs, and its columns.
+
+        ``more`` are additional left columns.
+        """
         mine, theirs = (side.schema for side in self.plan.sides)
         for f in more:
             mine = mine.append(f)
@@ -174,13 +177,13 @@ class Looked(Chosen):
                 yield plan, [*(self._left if i == 0 else ()), *(names[c] for c in columns)]
 
     def looked_up(self, sources: tuple[Source, Source], threads: int) -> TableLookup | None:
-        """Return the lookups of two tables over sides that are sorted once; None if their rows must be pushed."""
+        """Return the lookups of two tables, whose sides are sorted once, or None if their rows must be pushed."""
         from ivjoin.stream.tables.several_picks import several_picks
 
         return several_picks(list(self._plans()), sources, threads, self.raw)
 
     def operator(self, arranged: JoinPlan, errors_first: bool, budget: Budget | None) -> Lockstep:
-        """Return an operator of pushed rows, in the orders of a plan."""
+        """Return an operator for pushed rows that has the orders of a plan."""
         number = "row"
         while any(number in side.schema.names for side in self.plan.sides):
             number += "#"

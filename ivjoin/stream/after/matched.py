@@ -1,6 +1,6 @@
-"""``maintain_order=``, ``indicator=`` and ``validate=``, which are computed from the numbers of matched rows.
+"""Implement ``maintain_order=``, ``indicator=`` and ``validate=`` by the numbers of matched rows.
 
-Each input gets a column with the numbers of its rows in their original order. The join passes it on to its output.
+Each input gets a column with the numbers of its rows in their original order. The join passes it to its output.
 """
 
 from __future__ import annotations
@@ -34,10 +34,11 @@ _WORDS = ("left_only", "right_only", "both")
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """What the numbers of rows decide.
+    """The options that need row numbers.
 
-    ``order``: the sides (0 left, 1 right) by whose order the output is sorted. ``indicator``: the name of the column
-    that shows where a row is from, or "". ``once``: the sides whose rows may match one row at most.
+    - ``order``: the sides (0 left, 1 right) whose order sorts the output.
+    - ``indicator``: the name of the column that shows the origin of a row, or "".
+    - ``once``: the sides whose rows may match at most one row.
     """
 
     order: tuple[int, ...]
@@ -63,15 +64,15 @@ class Matching:
     ) -> JoinStream:
         """Return the output of a join, changed by the options.
 
-        ``plan_for`` plans the join of two inputs, and ``join`` makes it with the given output columns. OptionError if
-        the output does not show the rows that an option needs.
+        ``plan_for`` plans the join of two inputs, and ``join`` runs it with the given output columns. An OptionError is
+        raised if the output does not contain the rows that an option needs.
         """
         given = sources
 
         def again(wanted: Sequence[str] | None) -> JoinStream:
             names = list(wanted or schema.names)
             plain = [n for n in names if n != self.indicator]
-            # A scan that wants only the indicator still needs a column of the join.
+            # A scan that needs only the indicator still needs a column of the join.
             return self.join((copy(given[0]), copy(given[1])), plan_for, join, plain or known[:1])
 
         sources, numbers = self.numbered((copy(sources[0]), copy(sources[1])))
@@ -112,7 +113,7 @@ class Matching:
         return stream._changed(schema, changed, again, stream._repeats)
 
     def _checked(self, batches: Iterator[pa.RecordBatch], numbers: tuple[str, str]) -> Iterator[pa.RecordBatch]:
-        """Pass batches on, unless a row matches a second one."""
+        """Yield the batches. Raise a CardinalityError if a row matches a second row."""
         seen = [np.zeros(0, dtype=bool), np.zeros(0, dtype=bool)]
         for batch in batches:
             columns = [batch.column(n) for n in numbers]
@@ -150,7 +151,7 @@ def _sorted(
     last = np.iinfo(np.int64).max
     keys = [table.column(n).combine_chunks().fill_null(last) for n in by]
     index = np.lexsort([np.asarray(k, dtype=np.int64) for k in reversed(keys)])
-    plain = combined(plain_rows(table))  # Arrow takes rows of many chunks in time that grows with the chunks
+    plain = combined(plain_rows(table))  # Arrow's ``take`` takes longer for a table with many chunks
     for start in range(0, len(index), size):
         for batch in taken(plain, whole_numbers(index[start : start + size])).to_batches():
             yield from from_plain_rows(batch, schema)
@@ -165,7 +166,7 @@ def _origin(left: pa.Array, right: pa.Array) -> pa.DictionaryArray:
 
 
 def matching_of(maintain_order: str | None, indicator: bool | str, validate: str | None) -> Matching | None:
-    """Return what these options need, None if nothing."""
+    """Return the options that need row numbers, or None if none do."""
     if maintain_order not in (None, "none", *_ORDERS):
         raise OptionError(f"maintain_order is {came(maintain_order)}; expected {', '.join(map(repr, _ORDERS))} or None")
     if not isinstance(indicator, (bool, str)) or indicator == "":

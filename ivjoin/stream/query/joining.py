@@ -39,7 +39,7 @@ def joined(
     query: Resolved, sources: Mapping[str, Source], orders: Mapping[str, Any], bounds: Mapping[str, Any],
     options: Mapping[str, Any], threads: Any, params: Params | None = None,
 ) -> JoinStream:
-    """Return the output of a query over the opened inputs, by alias in the order of the query."""
+    """Return the output of a query over the opened inputs, which are given by alias in the order of the query."""
     given = {alias: copy(source) for alias, source in sources.items()}
 
     def again(wanted: Sequence[str] | None) -> JoinStream:
@@ -77,7 +77,7 @@ def joined(
 
 
 def _of_many(steps: Sequence[Step]) -> int:
-    """Return how many of the first joins are one join of many inputs; 0 if it would join two."""
+    """Return how many of the first joins form one join of many inputs, or 0 if it would join only two inputs."""
     count = 0
     while count < len(steps) and count + 1 < MOST_INPUTS and _is_plain(steps[count]):
         count += 1
@@ -89,7 +89,7 @@ def _is_plain(step: Step) -> bool:
 
 
 def _as_source(stream: JoinStream, ends: bool) -> Source:
-    """Return joined rows as an input: a table, made when it is first read, if all inputs have an end."""
+    """Return joined rows as an input. If all inputs end, it is a table that is built at the first read."""
     made: list[pa.Table] = []
 
     def table(names: Sequence[str] | None) -> pa.Table:
@@ -104,7 +104,7 @@ def _as_source(stream: JoinStream, ends: bool) -> Source:
 
 
 class _Calls:
-    """The calls of joins, with the options that all of them take."""
+    """Calls of join functions, with the options that they share."""
 
     def __init__(
         self, sources: Mapping[str, Source], orders: Mapping[str, Any], bounds: Mapping[str, Any],
@@ -114,7 +114,7 @@ class _Calls:
         self.options, self.threads, self.params = options, threads, params
 
     def _options_of(self, alias: str, first: str | None) -> dict[str, Any]:
-        """Return the options of a join of two: a function for late rows receives the alias of their input."""
+        """Return the options of a join of two inputs. A function for late rows receives the alias of their input."""
         on_late = self.options["on_late"]
         if not callable(on_late):
             return {**self.options}
@@ -136,7 +136,7 @@ class _Calls:
     def two(
         self, left: Source, names: _Names, step: Step, later: Iterable[Node], first: str | None
     ) -> tuple[JoinStream, _Names]:
-        """Join two inputs on any condition; ``first`` is the alias of ``left``, unless it is a result."""
+        """Join two inputs on any condition. ``first`` is the alias of ``left``, or None if it is a result."""
         right = self.sources[step.alias]
         out, suffix = _joined_names(names, left, right, step)
         pick = step.pick
@@ -154,10 +154,10 @@ class _Calls:
     def window(
         self, left: Source, names: _Names, step: Step, later: Iterable[Node], first: str | None
     ) -> tuple[JoinStream, _Names]:
-        """Aggregate the matches of each joined row; the aggregates have no alias."""
+        """Aggregate the matches of each joined row. The aggregates have no alias."""
         assert step.aggregate is not None
         right, options = self.sources[step.alias], self.options
-        # A name that the joined rows have already is that of another column.
+        # If the joined rows have a column of that name, it is a different column.
         own = {n: n + "_" * (n in left.schema.names) for n in step.aggregate}
         rule, report = late_rule(self._options_of(step.alias, first)["on_late"])
         plan, asked = window_plan(
@@ -182,7 +182,7 @@ class _Calls:
         right = self.sources[step.alias]
         zone = str(zone_of_call(self.options["timezone"]))
         by, on, direction, exact = _asof_question(step, names, zone)
-        # A key of one name would be one column of the output, with a value where no row matched.
+        # A key of one name would become one output column, which has a value even where no row matched.
         right, new = _renamed(right, {b for a, b in by if a == b}, set(left.schema.names))
         by = [(a, new[b]) for a, b in by]
         on = on[0], new[on[1]]
@@ -220,7 +220,7 @@ def _renamed(source: Source, keys: set[str], taken: set[str]) -> tuple[Source, d
 def _joined_names(
     names: _Names, left: Source, right: Source, step: Step, new_names: Mapping[str, str] | None = None
 ) -> tuple[_Names, str]:
-    """Return the columns of a join of two, and a suffix for right columns that avoids name clashes."""
+    """Return the columns of a join of two inputs, and a suffix for right columns that avoids name clashes."""
     taken, own = set(left.schema.names), right.schema.names
     suffix = "_right"
     while any(n in taken and (n + suffix in taken or n + suffix in own) for n in own):
@@ -240,7 +240,7 @@ def _needed(names: _Names, nodes: Iterable[Node]) -> list[str]:
 
 
 def _localized(node: Node, names: _Names, alias: str) -> Node:
-    """Return a condition over a left and a right input."""
+    """Return a condition as an expression over a left and a right input."""
 
     def local(n: Node) -> Node | None:
         if n.op != "column":
@@ -254,9 +254,9 @@ def _localized(node: Node, names: _Names, alias: str) -> Node:
 def _asof_question(
     step: Step, names: _Names, zone: str
 ) -> tuple[list[tuple[str, str]], tuple[str, str], Any, bool]:
-    """Return the keys, the compared columns, the direction and whether equal times match.
+    """Return the keys, the compared columns, the direction, and whether equal times match.
 
-    UnsupportedError if the condition is not equalities of columns and one inequality.
+    An UnsupportedError is raised unless the condition consists of equalities of columns and one inequality.
     """
     by, axis = [], []
     for c in step.conjuncts:
@@ -282,7 +282,8 @@ def _unlike_asof(step: Step, why: str) -> IvjoinError:
 
 
 def _columns_of_comparison(c: Node, alias: str, zone: str) -> tuple[str, Node, Node] | None:
-    """Return the operator, the left column and the right column of a comparison without casts of the caller."""
+    """Return the operator, the left column and the right column of a comparison, or None if the query casts a column.
+    """
     if c.op == ops.NE or c.op not in NEGATED:
         return None
     a, b = (x.args[0] if x.op == ops.CAST else x for x in c.args)

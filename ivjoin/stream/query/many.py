@@ -194,15 +194,15 @@ def _question(
     output = [
         (f"{a}_{f.name}", make("column", (), (a, f.name), from_arrow(f.type))) for a in shown for f in spec.schemas[a]
     ]
-    # The type of an aggregate is known when its step is planned; a column of the output does not need it.
+    # The type of an aggregate is known when its step is planned. The output column does not need the type here.
     output += [(n, make("column", (), ("", n), INT64)) for n in aggregate or ()]
     return Resolved(first, tuple(steps), after, tuple(output))
 
 
 def _untyped(c: Node, spec: MultiSpec) -> str:
-    """Return the input whose ON has a conjunct that reads no column: comparisons of an untyped column are NULL.
+    """Return the input whose ON contains a conjunct without columns, because a comparison of an untyped column is NULL.
 
-    ConditionError if several inputs have such columns.
+    A ConditionError is raised if several inputs have untyped columns.
     """
     found = {a: f.name for a, schema in spec.schemas.items() for f in schema if pa.types.is_null(f.type)}
     if len(found) > 1:
@@ -230,7 +230,7 @@ def _by_alias(what: str, given: Any, first: str, others: Sequence[str], such: st
 
 
 def _resolved(pick: Pick, alias: str, spec: MultiSpec, scope: Scope, zone: str) -> Pick:
-    """Return a pick by nodes over ``alias.column``; a bare name is a column of the input that it picks from."""
+    """Return a pick with nodes over ``alias.column``. A bare name is a column of the picked input."""
 
     def node(item: Any) -> Node:
         own: pa.Schema = spec.schemas[alias]

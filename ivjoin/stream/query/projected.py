@@ -1,4 +1,4 @@
-"""The output of a query: joined rows that satisfy WHERE, as the columns of the select list."""
+"""Compute the output of a query: the joined rows that satisfy WHERE, with the columns of the select list."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ __all__ = ["Projection"]
 
 
 class Projection:
-    """Filters joined rows and computes output columns.
+    """Filter joined rows and compute output columns.
 
-    ``names`` has the joined column of each ``(alias, column)``. Rows are emitted for which all of ``after`` are TRUE.
-    ``output`` has names and nodes.
+    - ``names`` has the joined column of each ``(alias, column)``.
+    - A row is emitted if all of ``after`` are TRUE.
+    - ``output`` has names and nodes.
     """
 
     def __init__(
@@ -42,7 +43,7 @@ class Projection:
         self.schema = pa.schema(fields)
 
     def of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the output of joined rows; EvaluationError if WHERE or an output column has an error for a row."""
+        """Return the output for joined rows. An error in WHERE or in an output column raises an EvaluationError."""
         if self._after is not None:
             batch = rows_where(batch, self._values(self._after, batch))
         arrays = {n: plain_array(self._values(n, batch), n) for n in self._computed}

@@ -26,10 +26,12 @@ __all__ = ["Resolved", "Step", "pushed", "resolved", "sides"]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A join of the inputs before it with one more.
+    """A join of the previous inputs with one more input.
 
-    The AND of ``conjuncts`` is the condition. ``crossed``: all pairs are wanted. The expressions of ``pick`` are nodes
-    over ``alias.column``. ``aggregate`` is computed of the matches in their place, as for ``window_join``.
+    - The condition is the AND of ``conjuncts``.
+    - ``crossed`` states that all pairs are wanted.
+    - The expressions of ``pick`` are nodes over ``alias.column``.
+    - ``aggregate`` replaces the matches by aggregates, as in ``window_join``.
     """
 
     alias: str
@@ -43,9 +45,9 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """A query over inputs with known columns: the first input, the steps, the output columns.
+    """A query over inputs with known columns: the first input, the steps and the output columns.
 
-    ``after`` are conjuncts of WHERE that decide about joined rows.
+    ``after`` are conjuncts of WHERE that are evaluated on joined rows.
     """
 
     first: str
@@ -60,9 +62,9 @@ def sides(*nodes: Node) -> set[str]:
 
 
 def resolved(select: Select, schemas: Mapping[str, pa.Schema], zone: str, params: Params | None) -> Resolved:
-    """Resolve all names of a query, and move each conjunct of WHERE into a join that may decide it.
+    """Resolve all names of a query, and move each conjunct of WHERE into a join that may evaluate it.
 
-    IvjoinError if a name or a type is wrong, or a join has no condition.
+    An IvjoinError is raised if a name or a type is wrong, or a join has no condition.
     """
     visible = _Visible(schemas, params)
     first, *others = schemas
@@ -93,10 +95,10 @@ class _Visible:
         self.schemas: dict[str, pa.Schema] = {}
         self.merged: dict[str, Node] = {}  # the columns of USING, by name in lower case
         self.hidden: set[tuple[str, str]] = set()  # columns of USING that * does not repeat
-        self._ambiguous: set[str] = set()  # merged columns whose name a later input has, too
+        self._ambiguous: set[str] = set()  # merged columns whose name a later input also has
 
     def add(self, alias: str, merged: Mapping[str, Node] | None = None) -> None:
-        """Make an input visible, and the columns that USING merges."""
+        """Make an input and the columns that USING merges visible."""
         self.schemas[alias] = self._all[alias]
         self.merged |= merged or {}
         own = {n.lower() for n in self._all[alias].names} - (merged or {}).keys()
@@ -145,9 +147,9 @@ def _step(select: Select, clause: JoinClause, alias: str, visible: _Visible, zon
 
 
 def pushed(c: Node, steps: list[Step], count: int) -> bool:
-    """Let one of the first joins decide a conjunct of WHERE; return whether no row that it excludes is left afterwards.
+    """Move a conjunct of WHERE into one of the first joins. Return whether the joins remove all rows that it excludes.
 
-    A join that emits unmatched rows may use it too, to match fewer rows. It is then decided again after the join.
+    A join that emits unmatched rows may also use it, to match fewer rows. It is then evaluated again after the join.
     """
     if not count:
         return False
@@ -186,7 +188,7 @@ def _columns(select: Select, item: Item, visible: _Visible, zone: str) -> list[t
         for name in visible.schemas[alias].names:
             if item.of is None and (alias, name) in visible.hidden:
                 continue
-            # The first column of the name stands for all that USING has merged.
+            # The first column of the name represents all columns that USING has merged.
             node = merged.pop(name.lower()) if name.lower() in merged else visible.column(alias, name)
             out.append((alias, name, node))
     for table, name in item.without:
@@ -198,7 +200,7 @@ def _columns(select: Select, item: Item, visible: _Visible, zone: str) -> list[t
 
 
 def _with_names(output: list[tuple[str, Node]]) -> tuple[tuple[str, Node], ...]:
-    """Return the output columns; a repeated name gets ``_1``, ``_2``."""
+    """Return the output columns. Repeated names get the suffixes ``_1``, ``_2`` and so on."""
     if not output:
         raise ColumnError("the select list is empty; expected at least one column")
     taken = {name.lower() for name, _ in output}

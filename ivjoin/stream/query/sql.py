@@ -93,7 +93,7 @@ def sql(
     named = {t.name for t in select.tables if not t.quoted}
     for name in options.keys() & named - set(inputs or ()):
         if options[name] is not _DEFAULTS[name]:
-            # The query has a table of this name, so the keyword is that table.
+            # The query has a table of this name, so the keyword argument is that table.
             given[name], options[name] = options[name], _DEFAULTS[name]
     _refuse_unknown(given, named, select)
     aliases = _aliases(select)
@@ -145,7 +145,7 @@ def _aliases(select: Select) -> list[str]:
 
 
 def _caller() -> FrameType | None:
-    """Return the frame outside this package that called."""
+    """Return the closest frame outside this package on the call stack."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "ivjoin":
         frame = frame.f_back

@@ -1,8 +1,8 @@
-"""Choose the axis along which to sort two inputs that have an end, so that their join stores the fewest rows.
+"""Choose the axis that sorts two inputs, so that their join stores the fewest rows. Both inputs must end.
 
-A sweep reads two sorted inputs together, and stores a row until the other side has passed all rows that it can match.
-From a sample of both sides, this module estimates the share of row pairs whose later row arrives while the earlier one
-is stored. The axis with the least share is selected.
+A sweep reads two sorted inputs together. It stores a row until the other side has passed all rows that the row can
+match. From a sample of both sides, this module estimates a share for each axis. It is the share of row pairs whose
+later row arrives while the earlier one is stored. The axis with the least share is selected.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from ivjoin.shj.plain import no_rows, rows_at
 
 __all__ = ["Axis", "axes", "best_axis", "compared_share", "indices", "candidate_pairs", "rows_of", "sample"]
 
-SAMPLE_ROWS = 400  # a side
-_GOLDEN = 0.6180339887498949  # the fractional parts of its multiples are spread evenly
+SAMPLE_ROWS = 400  # sampled rows of a side
+_GOLDEN = 0.6180339887498949  # the fractional parts of its multiples are evenly distributed
 _MOST = 64  # pairs of expressions that are compared
-_WORTH = 0.45  # the greatest share for which sorting pays
-_ALIKE = 4.0  # shares within this factor are alike; then rows that are in order already decide
+_WORTH = 0.45  # the greatest share for which sorting is worthwhile
+_ALIKE = 4.0  # shares within this factor count as equal; rows that are already in order then decide
 
 Ordinals = Mapping[Node, tuple[np.ndarray, np.ndarray | None]]
 
 
 @dataclass(frozen=True)
 class Axis:
-    """One expression of each side, of the same type, which rise together or fall together.
+    """One expression of each side. Both have the same type, and rise together or fall together.
 
     ``share`` is the share of row pairs that are in memory together.
     """
@@ -47,17 +47,17 @@ class Axis:
     share: float = 1.0
 
     def offset(self, plan: JoinPlan) -> int:
-        """Return by how many ordinals the left expression is ahead of the right one in the middle of their band."""
+        """Return the distance in ordinals, left minus right expression, in the middle of their band."""
         a, b = self.nodes
         ends = [x for t in plan.kernel_terms if t.left is a and t.right is b for x in (t.lo, t.hi) if x is not None]
         return sum(ends) // len(ends) if ends else 0
 
 
 def sample(table: pa.Table, rows: int = SAMPLE_ROWS) -> pa.RecordBatch:
-    """Return at most ``rows`` rows, spread over the whole table, in their order."""
+    """Return at most ``rows`` rows, spread over the whole table, in the order of the table."""
     n = table.num_rows
     if n > rows:
-        # not at even distances: in periodic rows, these would all fall on the same place of the period
+        # Avoid even distances: in periodic rows, all samples would be at the same position of the period.
         edges = np.linspace(0, n, rows + 1).astype(np.int64)
         at = edges[:-1] + (np.arange(rows) * _GOLDEN % 1.0 * np.diff(edges)).astype(np.int64)
         return rows_of(table, at)
@@ -66,9 +66,9 @@ def sample(table: pa.Table, rows: int = SAMPLE_ROWS) -> pa.RecordBatch:
 
 
 def rows_of(table: pa.Table, at: np.ndarray) -> pa.RecordBatch:
-    """Return some rows of a table, by their rising numbers."""
+    """Return some rows of a table by their ascending row numbers."""
     parts, first = [no_rows(table.schema)], 0
-    for batch in table.to_batches():  # ``take`` on a table of many pieces would first combine them
+    for batch in table.to_batches():  # ``take`` on a table with many chunks would first combine them
         here = at[np.searchsorted(at, first) : np.searchsorted(at, first + batch.num_rows)] - first
         parts.append(rows_at(batch, here))
         first += batch.num_rows
@@ -76,16 +76,16 @@ def rows_of(table: pa.Table, at: np.ndarray) -> pa.RecordBatch:
 
 
 def indices(rows: np.ndarray) -> pa.Array:
-    """Return row numbers for ``take``. ``pa.array`` would also import pandas, to check for a Series."""
+    """Return row numbers for ``take``. ``pa.array`` would import pandas to check for a Series."""
     kind = pa.uint32() if rows.dtype == np.uint32 else pa.int64()
     return pa.Array.from_buffers(kind, len(rows), [None, pa.py_buffer(np.ascontiguousarray(rows))])
 
 
 def best_axis(plan: JoinPlan, samples: tuple[pa.RecordBatch | None, pa.RecordBatch | None]) -> Axis | None:
-    """Return the axis to sort by, or None if no sort pays.
+    """Return the axis to sort by, or None if no sort is worthwhile.
 
-    A side with an order is not sorted; the other side is sorted to match it. If a side cannot be sampled (None), the
-    first axis that moves both ends of a band is taken.
+    A side with an order is not sorted. The other side is sorted to match it. If a side cannot be sampled (None), the
+    first axis that moves both ends of a band is returned.
     """
     pairs = list(axes(plan))[:_MOST]
     if samples[0] is None or samples[1] is None:
@@ -108,7 +108,7 @@ def best_axis(plan: JoinPlan, samples: tuple[pa.RecordBatch | None, pa.RecordBat
 
 
 def compared_share(plan: JoinPlan, samples: tuple[pa.RecordBatch | None, pa.RecordBatch | None]) -> float:
-    """Return the share of all row pairs for which the residual must be evaluated; 0 if keys or bands decide all.
+    """Return the share of all row pairs for which the residual must be evaluated. It is 0 if keys or bands decide all.
 
     Without samples, the share of a join with bands is 0.
     """
@@ -123,7 +123,7 @@ def compared_share(plan: JoinPlan, samples: tuple[pa.RecordBatch | None, pa.Reco
 
 
 def candidate_pairs(plan: JoinPlan, samples: tuple[pa.RecordBatch, pa.RecordBatch]) -> np.ndarray:
-    """Return bool[left rows, right rows]: which pairs of sampled rows satisfy all bands, whatever their keys."""
+    """Return bool[left rows, right rows]: the pairs of sampled rows that satisfy all bands. Keys are ignored."""
     found = _values_of(plan, [], samples)
     ends = [end for t in plan.kernel_terms for end in _inside(t, found) if end is not None]
     every: np.ndarray = np.logical_and.reduce(ends)
@@ -131,7 +131,7 @@ def candidate_pairs(plan: JoinPlan, samples: tuple[pa.RecordBatch, pa.RecordBatc
 
 
 def axes(plan: JoinPlan) -> Iterator[Axis]:
-    """Yield pairs of expressions whose order lets a band prune; columns come before computed expressions."""
+    """Yield pairs of expressions whose order lets a band prune. Columns precede computed expressions."""
     choices = [_choices(plan, s) for s in (0, 1)]
     found = [(a, b, down) for a, down in choices[0] for b, falls in choices[1] if a.type == b.type and down == falls]
     found.sort(key=lambda p: (p[0].op != "column") + (p[1].op != "column"))
@@ -169,7 +169,7 @@ def _direction(side: SidePlan, by: Node, node: Node) -> int:
 def _values_of(
     plan: JoinPlan, pairs: Sequence[Axis], samples: tuple[pa.RecordBatch | None, pa.RecordBatch | None]
 ) -> Ordinals:
-    """Return the ordinals of all compared expressions, and which rows have a value."""
+    """Return the ordinals of all compared expressions, and the rows that have a value."""
     out: dict[Node, tuple[np.ndarray, np.ndarray | None]] = {}
     for s, batch in enumerate(samples):
         assert batch is not None
@@ -204,7 +204,7 @@ def _share(
     stay_left, stay_right = np.ones(away.shape, dtype=bool), np.ones(away.shape, dtype=bool)
     for t, (low, high) in zip(plan.kernel_terms, inside, strict=True):
         for s, stay in ((0, stay_left), (1, stay_right)):
-            # left rows are evicted as the expression of the right side moves, and vice versa
+            # left rows are evicted when the right side's expression moves, and vice versa
             goes = _goes(plan, 1 - s, axis, _of(t, 1 - s))
             end = None if not goes else (low, high)[(goes < 0) != bool(s)]
             if end is not None:

@@ -1,4 +1,4 @@
-"""Sort the values of a table on several threads: distribute rows to buckets of rising values, then sort each bucket.
+"""Sort the values of a table with several threads: distribute rows to buckets of rising values, then sort each bucket.
 
 Threads share parts of each step, so the work does not grow with the number of threads.
 """
@@ -19,17 +19,17 @@ from ivjoin.stream.workers import each
 
 __all__ = ["ends_of", "order_of", "rise", "sort_order", "values_at"]
 
-_WORTH_DEALING = 1 << 17  # rows
-_BUCKET = 1 << 15  # rows of a bucket, unless there are too many rows for so many buckets
+_WORTH_DEALING = 1 << 17  # least rows for several buckets
+_BUCKET = 1 << 15  # rows of a bucket, unless this would need too many buckets
 _MOST_BUCKETS = 256  # their numbers have eight bits
-_SAMPLE = 1 << 14  # rows that give the cuts between buckets
+_SAMPLE = 1 << 14  # sampled rows that determine the cuts between buckets
 _PLACE_BITS = 12
 _PART = 1 << 18  # rows of a thread's task
 _MOST_ROWS = 2**31 - 1  # row numbers have 32 bits
 
 
 def sort_order(values: np.ndarray, threads: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the stable sort order of values : int64[n] (int64[n] or int32[n]), and the sorted values : int64[n]."""
+    """Return the stable sort order (int64[n] or int32[n]) and the sorted values (int64[n]) of values : int64[n]."""
     n = len(values)
     if not _WORTH_DEALING <= n <= _MOST_ROWS:
         return in_order(values)
@@ -55,7 +55,7 @@ def sort_order(values: np.ndarray, threads: int) -> tuple[np.ndarray, np.ndarray
 
 
 def _dealt(values: np.ndarray, cuts: np.ndarray, threads: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the values and row numbers bucket after bucket, and where each bucket begins : int64[buckets + 1]."""
+    """Return values and row numbers bucket by bucket, and where each bucket begins : int64[buckets + 1]."""
     parts = _parts(len(values))
     places = _Places.of(cuts)
     numbers = np.empty(len(values), dtype=np.uint8)
@@ -80,7 +80,7 @@ def _dealt(values: np.ndarray, cuts: np.ndarray, threads: int) -> tuple[np.ndarr
 
 @dataclass(frozen=True)
 class _Places:
-    """Steps of equal width from the first cut to the last one: see ``deal_kernels.buckets_of``."""
+    """Steps of equal width from the first cut to the last one. See ``deal_kernels.buckets_of``."""
 
     first: np.ndarray
     shift: int
@@ -95,7 +95,10 @@ class _Places:
 
 
 def order_of(values: np.ndarray, usable: np.ndarray | None, threads: int) -> tuple[np.ndarray | None, np.ndarray]:
-    """Return the order of usable rows by value, and the sorted values; no order if all rows are in order."""
+    """Return the order of usable rows by value, and the sorted values.
+
+    If all rows are sorted, return None as the order.
+    """
     if usable is None:
         return (None, values) if rise(values, threads) else sort_order(values, threads)
     rows = np.flatnonzero(usable)
@@ -107,7 +110,7 @@ def order_of(values: np.ndarray, usable: np.ndarray | None, threads: int) -> tup
 
 
 def values_at(values: np.ndarray, order: np.ndarray | None, threads: int) -> np.ndarray:
-    """Return values in an order, or as they lie without one."""
+    """Return the values in an order. Without an order, return them unchanged."""
     if order is None:
         return values
     out = np.empty(len(order), dtype=values.dtype)

@@ -1,4 +1,4 @@
-"""An input of a join, read as far as the reserved memory allows before it is sorted."""
+"""Read an input of a join as far as the reserved memory allows, before it is sorted."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Given"]
 class Given:
     """A side that was read as far as the reserved memory allows.
 
-    ``table`` has its first rows; None if row groups are read on request. ``rest`` has the others; None without any.
+    ``table`` has the first rows (None: row groups are read on request), and ``rest`` the other rows (None: no others).
     """
 
     source: Source
@@ -37,11 +37,11 @@ class Given:
 
     @property
     def capacity(self) -> int | None:
-        """Return the bytes that rows in memory may have; None without a memory limit."""
+        """Return the bytes that rows in memory may use, or None without a memory limit."""
         return None if self.budget is None else capacity_for(self.budget.limit)
 
     def read(self) -> pa.Table:
-        """Return the first rows; without a memory limit, these are all rows."""
+        """Return the first rows. Without a memory limit, these are all rows."""
         if self.table is None:
             capacity = self.capacity
             self.table, self.rest = (self.source.table(), None) if capacity is None else self.source.head(capacity)
@@ -54,7 +54,7 @@ class Given:
         return self.source.rows if self.table is None or self.rest is not None else self.table.num_rows
 
     def batches(self, threads: int) -> Iterator[pa.RecordBatch]:
-        """Return an iterator of all rows, in the order given; this number of threads reads row groups."""
+        """Return an iterator of all rows in the given order. ``threads`` threads read row groups."""
         if self.table is None:
             return batches_of(self.source, 0 if self.budget is not None else threads)
         first = iter(self.table.to_batches())

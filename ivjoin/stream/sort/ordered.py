@@ -1,6 +1,6 @@
 """Read rows in the order of an expression: a table through sorted indices, or row groups one after another.
 
-Rows without a value (null, or an error) come first. A descending order inverts the ordinals, so that they rise.
+Rows without a value (a NULL or an error) come first. A descending order inverts the ordinals, so that they rise.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ _GATHERED = 65_536  # rows gathered at once
 
 @dataclass
 class Ordinals:
-    """Ordinals of an expression over a table, in the order of its rows. Rows without a value have the least one."""
+    """Ordinals of an expression over a table, in the sorted order. Rows without a value have the least ordinal."""
 
     values: np.ndarray
     errs: bool
     turned: bool  # the values are ``~ordinal``
-    index: np.ndarray | None  # sorts the rows; None if they are in order
-    missing: int = 0  # rows without a value, if the rows were sorted
+    index: np.ndarray | None  # sorts the rows; None if they are already sorted
+    missing: int = 0  # number of rows without a value, if the rows were sorted
 
     @classmethod
     def of(cls, table: pa.Table, node: Node, descending: bool, threads: int = 1) -> Ordinals:
-        """Evaluate an expression, and sort the rows by it on this number of threads."""
+        """Evaluate an expression, and sort the rows by it with ``threads`` threads."""
         values, valid, errs = evaluated(node, table.to_batches(), descending)
         if valid is None:
             if rise(values, threads):
@@ -73,7 +73,7 @@ def _short(index: np.ndarray) -> np.ndarray:
 def evaluated(
     node: Node, batches: Sequence[pa.RecordBatch], descending: bool
 ) -> tuple[np.ndarray, np.ndarray | None, bool]:
-    """Return an expression's ordinals over batches (int64[n]), which rows have one, and whether a row errs.
+    """Return an expression's ordinals over batches : int64[n], the rows that have one, and whether a row has an error.
 
     Ordinals are ``~ordinal`` if ``descending``. The second array is bool[n], or None if every row has a value.
     """
@@ -106,7 +106,7 @@ def gathered(table: pa.Table, index: np.ndarray, most: int | None = None) -> Ite
         at = indices(index[start : start + most])
         if len(batches) == 1:
             some = [taken(batches[0], at)]
-        else:  # more text than fits into one array
+        else:  # the text does not fit into one array
             some = combined(taken(whole, at)).to_batches()
         for batch in some:
             yield from from_plain_rows(batch, schema)
@@ -135,9 +135,9 @@ class Step:
 
 
 def steps(ranges: Ranges, groups: Sequence[int], node: Node, descending: bool) -> list[Step] | None:
-    """Return the order in which to read row groups, so that a column comes in order, from the statistics in footers.
+    """Return the order in which to read row groups, so that a column is sorted, from the statistics in footers.
 
-    None if a row group lacks statistics, or if at least half of the row groups would be in memory at once.
+    Return None if a row group lacks statistics, or if at least half of the row groups would be in memory at once.
     """
     spans = []
     for group in groups:
@@ -151,7 +151,7 @@ def steps(ranges: Ranges, groups: Sequence[int], node: Node, descending: bool) -
         spans.append((~high, ~low, group) if descending else (low, high, group))
     spans.sort()
     lows = np.array([low for low, _, _ in spans], dtype=np.int64)
-    # How many row groups still wait for a later one when that one begins. This many are read at a time.
+    # For each row group, how many earlier ones overlap its start. The greatest number is read at a time.
     highs = np.sort(np.array([high for _, high, _ in spans], dtype=np.int64))
     waiting = np.arange(len(lows)) - np.searchsorted(highs, lows, side="right")
     width = max(1, int(waiting.max(initial=0)))
@@ -190,7 +190,7 @@ def of_steps(
 
 
 def _keys(table: pa.Table, node: Node, descending: bool) -> np.ndarray:
-    """Return the ordinals of a column. Null and NaN have no order and get the least ordinal."""
+    """Return the ordinals of a column. NULL and NaN have no order and get the least ordinal."""
     keys, valid, _ = evaluated(node, table.to_batches(), descending)
     if node.type.kind == "float":
         number = keys != (~NAN_ORDINAL if descending else NAN_ORDINAL)

@@ -1,7 +1,8 @@
-"""Sort rows outside memory: write sorted runs to a file without a name, and merge them.
+"""Sort rows outside memory: write sorted runs to an unnamed file, and merge them.
 
 Rows are collected until they fill the reserved memory. They are then sorted and written in pieces. The merge reads the
 pieces of all runs in order. The file is unlinked when it is created, so the system deletes it when the process ends.
+
 Source: D. E. Knuth, The Art of Computer Programming 3, 5.4, external sorting.
 """
 
@@ -23,21 +24,21 @@ from ivjoin.stream.sort.sweep import Ordered
 
 __all__ = ["Outside", "capacity_for", "sorted_outside"]
 
-_LEAST_ROOM = 8 << 20  # bytes of a run, however low the limit
+_LEAST_ROOM = 8 << 20  # least bytes of a run, for any limit
 _SHARE = 4  # one run may take 1 / _SHARE of a limit
 _PIECE = 64 << 10  # bytes of a piece
 _MERGED = 2 << 20  # bytes of rows that are merged at once
-_LEAST_ROWS = 64  # of a piece, and of a run, however wide they are
-_PER_ROW = 48  # bytes for sorting a row by indices
+_LEAST_ROWS = 64  # least rows of a piece and of a run, for any width
+_PER_ROW = 48  # bytes that sorting by indices needs for each row
 
 
 def capacity_for(limit: int) -> int:
-    """Return the bytes of rows that may be in memory together while they are sorted."""
+    """Return the bytes of rows that may be in memory while they are sorted."""
     return max(_LEAST_ROOM, limit // _SHARE)
 
 
 def fits(table: pa.Table, in_memory: bool, capacity: int) -> bool:
-    """Return whether a table may be sorted in memory. A table that is in memory anyway needs only its indices."""
+    """Return whether a table may be sorted in memory. A table that is already in memory needs only its indices."""
     return _PER_ROW * table.num_rows + (0 if in_memory else int(table.nbytes)) <= capacity
 
 
@@ -57,7 +58,8 @@ class _Piece:
 class Outside:
     """Sorted runs in a file of ``nbytes``.
 
-    ``capacity``: bytes of rows that may be in memory together. ``errs``: the expression raises an error for some row.
+    - ``capacity``: bytes of rows that may be in memory together.
+    - ``errs``: whether the expression has an error for some row.
     """
 
     folder: str
@@ -75,7 +77,7 @@ class Outside:
             raise self._full(0, e) from e
 
     def add(self, table: pa.Table, node: Node, descending: bool) -> None:
-        """Sort rows by an expression, and write them as one run; MemoryLimitError if the file cannot be written."""
+        """Sort rows by an expression, and write them as one run. If this fails, raise a MemoryLimitError."""
         rows = Ordinals.of(table, node, descending)
         self.errs |= rows.errs
         each = max(1, int(table.nbytes) // max(1, table.num_rows)) + 8
@@ -105,7 +107,7 @@ class Outside:
         return piece
 
     def _more(self, loaded: Loaded, run: list[_Piece], rows: int) -> Loaded:
-        """Add the next pieces of a run, up to this number of rows; ``run`` has the unread pieces in reverse."""
+        """Add the next pieces of a run, up to ``rows`` rows. ``run`` has the unread pieces in reverse."""
         batches, values = list(loaded[0]), [loaded[1]]
         rows -= len(loaded[1])
         while run and rows > 0:
@@ -133,7 +135,7 @@ class Outside:
         waiting = [list(reversed(run)) for run in self._runs if run]
         total = sum(piece.rows for run in waiting for piece in run)
         most = min(self.capacity // 2, _MERGED) * total // max(1, self.nbytes)
-        rows = max(1, most // max(1, len(waiting)))  # of each run, in memory
+        rows = max(1, most // max(1, len(waiting)))  # rows of each run in memory
         loaded: list[Loaded] = [([], np.empty(0, dtype=np.int64)) for _ in waiting]
         while waiting:
             loaded = [
@@ -183,19 +185,19 @@ def sorted_outside(
 ) -> Outside:
     """Sort rows by an expression, with at most ``capacity`` bytes of them in memory.
 
-    MemoryLimitError if the folder cannot store the runs.
+    A MemoryLimitError is raised if the folder cannot store the runs.
     """
     out = Outside(folder, capacity)
     loaded: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
         each = max(1, batch.nbytes // max(1, batch.num_rows)) + _PER_ROW
-        most = max(_LEAST_ROWS, capacity // each)  # of a batch that is larger than a run
+        most = max(_LEAST_ROWS, capacity // each)  # rows of a piece of a batch that is larger than a run
         for piece in pieces_of(batch, most):
             if loaded and size + each * piece.num_rows > capacity:
                 out.add(pa.Table.from_batches(loaded, schema), node, descending)
                 loaded, size = [], 0
-                give_back()  # memory that Arrow retains would be used in addition to the limit
+                give_back()  # memory that Arrow retains would be used on top of the limit
             loaded.append(piece)
             size += each * piece.num_rows
     if loaded:

@@ -21,13 +21,13 @@ from ivjoin.stream.sources.inputs import Source
 
 __all__ = ["arrange_picked", "picked_arrival"]
 
-_A_ROW = 48  # bytes that find a stored row
+_A_ROW = 48  # bytes for finding a stored row
 
 
 def arrange_picked(
     plan: JoinPlan, sources: tuple[Source, Source], sort: bool, threads: int, budget: Budget | None = None
 ) -> Arranged:
-    """Return both inputs in the order in which they are read; this number of threads reads row groups."""
+    """Return both inputs in the order in which they are read. ``threads`` threads read row groups."""
     left, right = sources
     axis = _axis(plan)
     given = Given(left, budget=budget), Given(right, budget=budget)
@@ -37,7 +37,7 @@ def arrange_picked(
             in_step, axis = _beyond(plan, given, axis, budget)
         if any(in_step):
             return put_in_order(plan, given, axis, in_step, threads)
-    kept = put_in_order(plan, given, None, (), threads)  # a part of the right side was read if its size was needed
+    kept = put_in_order(plan, given, None, (), threads)  # a part of the right side may have been read
     if right.ends and not plan.sides[1].orders:
         kept.leads = 1
         kept.said = "the right side is read first" if not left.ends else "the right side was read first"
@@ -47,7 +47,7 @@ def arrange_picked(
 
 
 def picked_arrival(plan: JoinPlan, left: Source | None, right: Source | None) -> list[str]:
-    """Return the lines that describe the order of reading; None stands for an input with only a schema."""
+    """Return the lines that describe the order of reading. None represents an input with only a schema."""
     if plan.sides[1].orders:
         return []
     if right is None:
@@ -60,7 +60,7 @@ def picked_arrival(plan: JoinPlan, left: Source | None, right: Source | None) ->
 
 
 def _in_step(plan: JoinPlan, sources: tuple[Source, Source], axis: Axis) -> list[bool]:
-    """Return which sides to put in the order of the axis, so that both are read together."""
+    """Return which sides to sort by the axis, so that both are read together."""
     free = [is_free(plan, sources, s) for s in (0, 1)]
     ordered = [any(n is axis.nodes[s] for n, _, _ in side.orders) for s, side in enumerate(plan.sides)]
     groups = [free[s] and in_steps(sources[s], s, axis) is not None for s in (0, 1)]
@@ -76,7 +76,7 @@ def _in_step(plan: JoinPlan, sources: tuple[Source, Source], axis: Axis) -> list
 def _beyond(
     plan: JoinPlan, given: tuple[Given, Given], axis: Axis, budget: Budget
 ) -> tuple[list[bool], Axis]:
-    """Return the same for a right side that is too large to read first, and the axis."""
+    """Return which sides to sort, and the axis, if the right side is too large to read first."""
     free = [is_free(plan, (given[0].source, given[1].source), s) for s in (0, 1)]
     ordered = any(n is axis.nodes[0] for n, _, _ in plan.sides[0].orders)
     if not free[1] or not (free[0] or ordered):
@@ -86,14 +86,14 @@ def _beyond(
         return [False, False], axis
     if not free[0]:
         return [False, True], axis
-    # In descending order, the first right row that is not earlier is the one that arrived last. Floats are not sorted
-    # so: a NaN may still arrive, and it decides nothing.
+    # In descending order, the first right row that is not earlier is the one that arrived last. Do not sort floats like
+    # this, because a later NaN may still arrive, and it decides nothing.
     falls = picking_of(plan).which == "first" and all(n.type.kind != "float" for n in axis.nodes)
     return [True, True], Axis(axis.nodes, falls)
 
 
 def _axis(plan: JoinPlan) -> Axis | None:
-    """Return the axis: the expression that picks right rows, and the left expression that it is compared with."""
+    """Return the axis: the ranking expression of right rows, and the left expression that it is compared with."""
     picking = picking_of(plan)
     near = beside(picking)
     if near is None:

@@ -1,11 +1,11 @@
-"""Sort inputs that have an end and no order, along the axis that lets their join store the fewest rows.
+"""Sort inputs that end and have no order, along the axis that lets their join store the fewest rows.
 
 This module decides what to do; ``ordered.py`` does it.
 
-- A table is sorted by indices, with eight bytes a row for the values and four for their order. A table that is in order
-  already is only checked.
-- Parquet files whose row groups follow each other along the axis, by their statistics, are read in that order. Only row
-  groups that overlap are sorted together.
+- A table is sorted by indices. Each row needs eight bytes for its value and four for its index. A table that is already
+  in order is only checked.
+- Row groups of Parquet files may follow each other along the axis, by their statistics. They are then read in that
+  order, and only overlapping row groups are sorted together.
 - With a memory limit, rows that do not fit are sorted in files (``outside.py``).
 """
 
@@ -38,28 +38,28 @@ __all__ = [
 
 # Up to this number of row pairs, comparing all of them costs less than choosing an axis.
 SMALL = 1 << 20
-_FIRST_ROWS = 1 << 22  # of a file that is read as a whole before it is known whether this is needed
+_FIRST_ROWS = 1 << 22  # rows of a file that are read before it is known whether the whole file is needed
 
 
 @dataclass
 class Arranged:
     """Inputs in the order in which they are joined."""
 
-    plan: JoinPlan  # with the orders of sorted inputs
+    plan: JoinPlan  # the plan with the orders of sorted inputs
     batches: tuple[Iterator[pa.RecordBatch], Iterator[pa.RecordBatch]]
-    errors_first: bool = False  # rows for which the expression of the order raises an error come before the others
+    errors_first: bool = False  # whether rows for which the order's expression has an error precede the others
     ends: tuple[bool, bool] = (False, False)  # whether each input has an end
-    rows: tuple[int | None, int | None] = (None, None)  # if known
+    rows: tuple[int | None, int | None] = (None, None)  # numbers of rows, if known
     sweep: Sweep | None = None  # how far to read one side before the other, if both are in order
-    said: str = ""  # one line that states what was done; "" if nothing was
-    copies: bool = False  # rows were copied, so that batches of a table in memory own their memory
-    leads: int | None = None  # the side to read to its end first, whatever the orders
+    said: str = ""  # one line that states what was done, or ""
+    copies: bool = False  # whether rows were copied, so that batches of a table in memory own their memory
+    leads: int | None = None  # the side to read to its end first, regardless of the orders
     compared: float = 0.0  # if no order prunes, the share of row pairs for which the residual is evaluated
-    ready: tuple[Ready | None, Ready | None] = (None, None)  # the sides that were given an order
+    ready: tuple[Ready | None, Ready | None] = (None, None)  # the sides that were put in order
 
     @property
     def first(self) -> int | None:
-        """Return the side to read to its end first if nothing prunes: the shorter one if both end."""
+        """Return the side to read to its end first if nothing prunes. If both end, this is the shorter one."""
         if self.leads is not None:
             return self.leads
         if any(side.orders for side in self.plan.sides) or not any(self.ends):
@@ -73,7 +73,7 @@ class Arranged:
 def as_they_are(
     plan: JoinPlan, sources: tuple[Source, Source], threads: int = 1, budget: Budget | None = None
 ) -> Arranged:
-    """Return both inputs in the order given; this number of threads reads row groups, if memory is not limited."""
+    """Return both inputs in the given order. If memory is not limited, ``threads`` threads read row groups."""
     left, right = sources
     return put_in_order(plan, (Given(left, budget=budget), Given(right, budget=budget)), None, (), threads)
 
@@ -84,7 +84,7 @@ def is_free(plan: JoinPlan, sources: tuple[Source, Source], s: int) -> bool:
 
 
 def _sorts(plan: JoinPlan, sources: tuple[Source, Source]) -> bool:
-    """Return whether an input without an order can be given one that prunes."""
+    """Return whether an input without an order can be sorted so that rows are pruned."""
     free = [is_free(plan, sources, s) for s in (0, 1)]
     ordered = all(free[s] or bool(plan.sides[s].orders) for s in (0, 1))
     return any(free) and ordered and next(axes(plan), None) is not None
@@ -92,7 +92,7 @@ def _sorts(plan: JoinPlan, sources: tuple[Source, Source]) -> bool:
 
 @dataclass
 class Ready:
-    """A side that was given an order: its rows, whether some raise an error, and what was done."""
+    """A side that was put in order: its rows, whether some have an error, and what was done."""
 
     rows: Ordered
     errs: bool
@@ -106,7 +106,7 @@ class Ready:
 def arrange(
     plan: JoinPlan, sources: tuple[Source, Source], threads: int = 1, budget: Budget | None = None
 ) -> Arranged:
-    """Return both inputs, sorted on up to ``threads`` threads if that is worthwhile. Sorted inputs are read."""
+    """Return both inputs, sorted with up to ``threads`` threads if that is worthwhile. Sorting reads the inputs."""
     known = [s.rows for s in sources if s.rows is not None]
     if (len(known) == 2 and known[0] * known[1] <= SMALL) or not _sorts(plan, sources):
         return as_they_are(plan, sources, threads, budget)
@@ -127,9 +127,9 @@ def arrange(
 def put_in_order(
     plan: JoinPlan, sides: tuple[Given, Given], axis: Axis | None, which: Sequence[bool], threads: int
 ) -> Arranged:
-    """Return both inputs, some sides in the order of an axis. The plan stays the same if no side can be ordered."""
+    """Return both inputs, with some sides sorted by an axis. The plan is unchanged if no side can be ordered."""
     ready = [None if axis is None or not which[s] else in_order(axis, s, sides[s], threads) for s in (0, 1)]
-    # The other side's order must not raise an error, and one rule applies to both.
+    # The other side's order must not raise an error, and one rule applies to both sides.
     erred = None in ready and any(r is not None and r.errs for r in ready)
     left, right = (
         side.batches(threads) if r is None or (erred and r.done != "runs") else (b for b, _ in r.rows)
@@ -153,7 +153,7 @@ def put_in_order(
 def _read_first(
     plan: JoinPlan, sources: tuple[Source, Source], s: int, choices: list[Axis], budget: Budget | None
 ) -> bool:
-    """Return whether to read a side before an axis is chosen: a sample would read most of its row groups anyway."""
+    """Return whether to read a side before an axis is chosen. A sample would read most of its row groups anyway."""
     source = sources[s]
     if source.ranges is None or budget is not None or not is_free(plan, sources, s):
         return source.ends and source.ranges is None
@@ -162,7 +162,7 @@ def _read_first(
 
 
 def in_steps(source: Source, s: int, axis: Axis) -> list[Step] | None:
-    """Return the order in which row groups follow each other along an axis; None if they do not."""
+    """Return the order in which row groups follow each other along an axis, or None if they do not."""
     node = axis.nodes[s]
     if node.op != "column" or source.ranges is None:
         return None
@@ -170,7 +170,7 @@ def in_steps(source: Source, s: int, axis: Axis) -> list[Step] | None:
 
 
 def _sampled(plan: JoinPlan, s: int, side: Given, choices: list[Axis]) -> pa.RecordBatch | None:
-    """Return a sample of a side; None for a stream, or for row groups that follow the only axis."""
+    """Return a sample of a side, or None for a stream, or for row groups that follow the only axis."""
     if side.table is None and (side.source.ranges is None or _only(plan, s, side.source, choices)):
         return None
     names = _compared(plan, s)
@@ -186,7 +186,10 @@ def _only(plan: JoinPlan, s: int, source: Source, choices: list[Axis]) -> bool:
 
 
 def in_order(axis: Axis, s: int, side: Given, threads: int) -> Ready:
-    """Return the rows of a side in the order of an axis, read by row groups if these follow each other along it."""
+    """Return the rows of a side in the order of an axis.
+
+    If row groups follow each other along it, read them one by one.
+    """
     node, source = axis.nodes[s], side.source
     if side.table is None:
         found = in_steps(source, s, axis)
@@ -197,7 +200,7 @@ def in_order(axis: Axis, s: int, side: Given, threads: int) -> Ready:
     table = side.read()
     capacity = side.capacity
     if side.rest is not None and side.budget is not None and capacity is not None:
-        side.table = None  # frees it while the other rows are read
+        side.table = None  # frees the table while the other rows are read
         batches = chain(_given_up([table]), side.rest)
         del table
         runs = sorted_outside(batches, source.schema, node, axis.descending, capacity, side.budget.folder)
@@ -223,7 +226,7 @@ def _sweep(plan: JoinPlan, axis: Axis, ready: tuple[Ready | None, Ready | None])
 
 
 def _given_up(tables: list[pa.Table]) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of a table, and release each one when it was yielded."""
+    """Yield the batches of a table, and release each one after it was yielded."""
     batches = tables.pop().to_batches()[::-1]
     while batches:
         yield batches.pop()
@@ -258,14 +261,14 @@ _DONE = {
 
 @dataclass
 class Prospect:
-    """What :func:`arrange` will do, as far as that is known before it reads an input."""
+    """The plan of :func:`arrange`, as far as it is known before an input is read."""
 
-    choices: list[Axis]  # the axes that may be chosen; a single one if both sides could be sampled
+    choices: list[Axis]  # the axes that may be chosen; only one if both sides could be sampled
     small: bool = False
-    orders: tuple[tuple[Order, ...], tuple[Order, ...]] | None = None  # after sorting; None if nothing is sorted
-    size: float | None = None  # megabytes that sorting takes, with the data that it must read
+    orders: tuple[tuple[Order, ...], tuple[Order, ...]] | None = None  # orders after sorting; None if nothing is sorted
+    size: float | None = None  # megabytes for sorting, including the data that must be read
     middle: tuple[int | None, int | None] = (None, None)  # the median ordinal of each sample
-    compared: float = 0.0  # as for Arranged
+    compared: float = 0.0  # as in Arranged
 
     @property
     def axis(self) -> Axis | None:
@@ -273,7 +276,7 @@ class Prospect:
 
 
 def prospect(plan: JoinPlan, sources: tuple[Source | None, Source | None]) -> Prospect:
-    """Return what would be done with inputs; None stands for an input with only a schema."""
+    """Return how inputs would be arranged. None represents an input with only a schema."""
     choices = list(axes(plan))
     left, right = sources
     if left is None or right is None or not _sorts(plan, (left, right)):

@@ -21,10 +21,12 @@ Ordered = Iterator[tuple[pa.RecordBatch, np.ndarray]]
 class Sweep:
     """Read a piece of the leading side, then the rows of the other side that are not beyond it, and one more row.
 
-    The extra row shows how far the other side has come, so that rows of the leader do not wait in front of a gap. Rows
+    The extra row shows how far the other side has advanced, so that rows of the leader do not wait before a gap. Rows
     of the following side are evicted as they arrive, except for the window. The leader has fewer expressions in the
-    bands. Read by their frontiers instead, 200,000 points and as many intervals take 25 times as long, because points
-    are compared with intervals that wait. ``by`` is added to the ordinals of each side.
+    bands. ``by`` is added to the ordinals of each side.
+
+    Without a sweep, both sides are read by their frontiers, and points are compared with waiting intervals. Then
+    200,000 points and as many intervals take 25 times as long.
     """
 
     leader: int
@@ -50,17 +52,17 @@ class Sweep:
 
 
 class _Side:
-    """Rows of a side that were read and not given yet."""
+    """Rows of a side that were read and not yet returned."""
 
     def __init__(self, batches: Ordered, by: int) -> None:
         self._batches, self._by = batches, by
         self._batch: tuple[pa.RecordBatch, np.ndarray] | None = None
         self._at = 0
         self.ended = False
-        self.reached = I64_MIN + by  # the ordinal of the last row given
+        self.reached = I64_MIN + by  # the ordinal of the last returned row
 
     def piece(self, most: int, limit: int | None = None) -> pa.RecordBatch | None:
-        """Return the next rows, up to and including the first one beyond ``limit``; None at the end."""
+        """Return the next rows, up to and including the first row beyond ``limit``, or None at the end."""
         while self._batch is None or self._at >= self._batch[0].num_rows:
             self._batch, self._at = next(self._batches, None), 0
             if self._batch is None:

@@ -1,1 +1,1 @@
-"""Inputs: what they are, their columns, and their batches as pieces."""
+"""Open inputs, choose their columns, and cut their batches into pieces."""

@@ -1,4 +1,4 @@
-"""The columns that a join reads, and the columns that it emits."""
+"""Choose the columns that a join reads, and the columns that it emits."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Chosen:
 
     @property
     def several(self) -> Any:
-        """Return the :class:`~ivjoin.stream.after.lookups.Looked` of several answers of each left row, or None."""
+        """Return the :class:`~ivjoin.stream.after.lookups.Looked` of several lookups for each left row, or None."""
         return None
 
     def __init__(self, plan: JoinPlan, names: tuple[list[str], list[str]], schema: pa.Schema, picks: list[int]) -> None:
@@ -43,10 +43,12 @@ def chosen(
     plan: JoinPlan, columns: Any, whole: tuple[bool, bool] = (False, False),
     present: tuple[frozenset[str], frozenset[str]] = (frozenset(), frozenset()),
 ) -> Chosen:
-    """Return the join with only the output columns of these names, in this order; None stands for all.
+    """Return the join with only these output columns, in this order. None represents all columns.
 
-    Without ``columns``, all columns of the sides that ``whole`` marks are read. ``present`` names columns of each side
-    that are known to have no null. ColumnError if the output has no such column.
+    - Without ``columns``, all columns of the sides that ``whole`` marks are read.
+    - ``present`` names the columns of each side that are known to have no NULL.
+
+    A ColumnError is raised if the output has no such column.
     """
     places = list(range(len(plan.schema))) if columns is None else places_of(plan.schema.names, columns)
     spec = plan.spec
@@ -65,7 +67,7 @@ def chosen(
         for s, kept, there in zip(spec.schemas, names, present, strict=True)
     )
     if spec.aggregates:
-        # one aggregate must stay, or the join would emit pairs
+        # at least one aggregate must remain, or the join would emit pairs
         wanted = tuple(a for a in spec.aggregates if a.name in schema.names) or spec.aggregates[:1]
         narrow = plan_of(replace(spec, schemas=(left, right), aggregates=wanted))
         return Chosen(narrow, names, schema, [narrow.schema.get_field_index(n) for n in schema.names])
@@ -77,9 +79,9 @@ def chosen(
 
 
 def places_of(known: list[str], columns: Any) -> list[int]:
-    """Return the positions of the output columns of these names.
+    """Return the positions of the output columns with these names.
 
-    ColumnError if ``columns`` is not a list of names, is empty, repeats a name, or has an unknown one.
+    A ColumnError is raised if ``columns`` is not a list of names, is empty, repeats a name, or has an unknown name.
     """
     if isinstance(columns, str) or not isinstance(columns, Iterable):
         raise ColumnError(f"columns is {came(columns)}; expected a list of names of output columns")
@@ -95,7 +97,7 @@ def places_of(known: list[str], columns: Any) -> list[int]:
 
 
 def _origins(plan: JoinPlan) -> list[tuple[str | None, str | None]]:
-    """Return the left and the right column that each output column comes from; None and None for an aggregate."""
+    """Return the left and the right column of each output column, or None and None for an aggregate."""
     left, right = (s.schema.names for s in plan.sides)
     found = [
         (None if f.left is None else left[f.left], None if f.right is None else right[f.right]) for f in plan.fields
@@ -104,7 +106,7 @@ def _origins(plan: JoinPlan) -> list[tuple[str | None, str | None]]:
 
 
 def _read(plan: JoinPlan, s: int, places: list[int]) -> list[str]:
-    """Return the columns of a side that the output and the join need, in their order; at least one."""
+    """Return the columns of a side that the output and the join need, in the order of the side. Return at least one."""
     side = plan.sides[s]
     names: list[str] = side.schema.names
     origins = _origins(plan)

@@ -1,4 +1,4 @@
-"""Joins that compare almost all pairs of rows: the number of pairs as text, and a warning if it is large."""
+"""Warn of joins that compare almost all pairs of rows, and describe the number of pairs."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from ivjoin.plan.join_plan import JoinPlan
 
 __all__ = ["pairs_text", "warn_of_pairs"]
 
-MANY = 1 << 28  # pairs; a second or more
-_TEXT = 16  # times as long does a comparison of texts take
+MANY = 1 << 28  # pairs that take a second or more
+_TEXT = 16  # a comparison of texts takes _TEXT times as long
 
 
 def pairs_text(rows: tuple[int | None, int | None], share: float) -> str:
-    """Return how many pairs are compared, as a clause; "" if they are few."""
+    """Return the number of compared pairs as a clause, or "" if no residual is evaluated."""
     if not share:
         return ""
     left, right = rows
@@ -24,7 +24,7 @@ def pairs_text(rows: tuple[int | None, int | None], share: float) -> str:
 
 
 def warn_of_pairs(plan: JoinPlan, rows: tuple[int | None, int | None], share: float) -> None:
-    """Warn the caller of a join that compares more than ``MANY`` pairs of rows, or fewer by their texts."""
+    """Warn the caller of a join that compares more than ``MANY`` pairs of rows, or fewer pairs of texts."""
     left, right = rows
     text = any(node.type.kind == "string" for c in plan.separation.residual for node in walk(c))
     if share and left is not None and right is not None and left * right * share > (MANY // _TEXT if text else MANY):

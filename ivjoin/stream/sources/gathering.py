@@ -10,25 +10,25 @@ from ivjoin.shj.plain import in_few_batches
 
 __all__ = ["Pieces", "table_of"]
 
-# Smaller pieces of what is in memory as a whole are put together: waiting for more of them costs nothing, and a push of
-# few rows as much as one of many.
+# If the whole input is in memory, smaller pieces are concatenated. Waiting for more of them costs nothing, and a push
+# of few rows costs as much as a push of many.
 _GATHERED_ROWS = 2048
 
 
 class Pieces:
-    """One input's batches, read one ahead at most; ``whole``: the whole input is in memory."""
+    """The batches of one input, read at most one ahead. ``whole``: the whole input is in memory."""
 
     def __init__(self, batches: Iterator[pa.RecordBatch], most: int, whole: bool = False) -> None:
         self._batches = batches
         self._coalesce = _GATHERED_ROWS if whole else 0
         self._most = most
         self._batch: pa.RecordBatch | None = None
-        self._gathered: list[pa.RecordBatch] = []  # the next ones, last first
+        self._gathered: list[pa.RecordBatch] = []  # the next batches in reverse order
         self._at = 0
         self.rows = 0
 
     def next(self) -> pa.RecordBatch | None:
-        """Return the next piece, None at the end."""
+        """Return the next piece, or None at the end."""
         while self._batch is None or self._at >= self._batch.num_rows:
             self._batch, self._at = self._read(), 0
             if self._batch is None:
@@ -58,5 +58,5 @@ class Pieces:
 
 
 def table_of(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
-    """Return the rows of batches whose columns may be null less often than the schema allows."""
+    """Return the rows of batches as a table. The schemas of the batches may exclude NULLs that this schema allows."""
     return pa.Table.from_batches([pa.RecordBatch.from_arrays(b.columns, schema=schema) for b in batches], schema)

@@ -1,4 +1,4 @@
-"""Hints for error messages about names that look like columns but are not, such as the index of a pandas frame."""
+"""Add hints to errors about names that look like columns but are not, such as the index of a pandas frame."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ __all__ = ["index_hints"]
 
 @contextmanager
 def index_hints(inputs: Mapping[str, Any]) -> Iterator[None]:
-    """Name ``reset_index()`` in the error for a missing column that is the index of a pandas frame.
+    """Mention ``reset_index()`` in the error for a missing column that is the index of a pandas frame.
 
-    ``inputs`` are by the words under which the caller knows them.
+    ``inputs`` are given by the names that the caller uses for them.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""Read two inputs in threads, so that the join does not wait for an input that is silent for longer than a timeout."""
+"""Read two inputs in threads, so that the join does not wait for a silent input longer than a timeout."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
 __all__ = ["Idle", "Readers", "idle_of"]
 
 _LONGEST = threading.TIMEOUT_MAX
-_AHEAD = 2  # pieces of an input that wait
+_AHEAD = 2  # pieces of an input that are read ahead
 
 
 @dataclass(frozen=True, slots=True)
 class Idle:
-    """When an input counts as silent; ``advances``: its order then follows the other one."""
+    """The time after which an input counts as silent. ``advances``: its order then follows the other input's order."""
 
     seconds: float
     advances: bool
 
 
 def idle_of(idle_timeout: str | float | timedelta | None, idle: str) -> Idle | None:
-    """Return what the options mean; None without a timeout."""
+    """Return the meaning of the options, or None without a timeout."""
     one_of("idle", idle, ("wait", "advance"), OptionError)
     if idle_timeout is None:
         if idle != "wait":
@@ -67,7 +67,7 @@ class _Reader(threading.Thread):
         self._pieces, self._arrived = pieces, arrived
         self._found: Queue[pa.RecordBatch | BaseException | None] = Queue(_AHEAD)
         self.stopped = False
-        self.rows = 0  # taken
+        self.rows = 0  # rows that were returned
         self.start()
 
     def run(self) -> None:
@@ -88,7 +88,7 @@ class _Reader(threading.Thread):
         return not self._found.empty()
 
     def next(self) -> pa.RecordBatch | None:
-        """Return the next piece; None at the end."""
+        """Return the next piece, or None at the end."""
         found = self._found.get()
         if isinstance(found, BaseException):
             raise found
@@ -97,25 +97,25 @@ class _Reader(threading.Thread):
 
     def stop(self) -> None:
         self.stopped = True
-        while self.waits:  # a reader that waits for capacity continues, and ends
+        while self.waits:  # a reader that waits for capacity in the queue continues, and ends
             self._found.get()
 
 
 class Readers:
-    """Read two inputs in threads. An input that is silent for the timeout is left aside until it gives a piece."""
+    """Read two inputs in threads. An input that is silent for the timeout is skipped until it has a piece."""
 
     def __init__(self, op: SymmetricHashJoin | Lockstep, inputs: tuple[Pieces, Pieces], idle: Idle) -> None:
         self._op, self._idle = op, idle
-        self._arrived = threading.Event()  # of a piece of either input
+        self._arrived = threading.Event()  # set when a piece of either input has arrived
         self.sides = [_Reader(p, pieces, self._arrived) for p, pieces in enumerate(inputs)]
         self._silent: int | None = None
 
     def turn(self, p: int) -> int:
-        """Return the side to read next, while both are open: the lagging one, ``p``, as long as it is not silent."""
+        """Return the side to read next while both are open: the lagging side ``p``, unless it is silent."""
         if not self.sides[p].waits and self._silent != p and not self._wait(p):
             self._silent = p
         if not self.sides[p].waits:
-            # Silent: take what the other side has, or whichever piece arrives first.
+            # The side is silent. Read the other side, or the side whose piece arrives first.
             while not any(side.waits for side in self.sides):
                 self._arrived.wait()
                 self._arrived.clear()
@@ -125,7 +125,7 @@ class Readers:
         return p
 
     def _wait(self, p: int) -> bool:
-        """Wait until a side has a piece; return False if nothing came within the timeout."""
+        """Wait until a side has a piece. Return False if none has arrived within the timeout."""
         end = monotonic() + self._idle.seconds
         while not self.sides[p].waits and (left := end - monotonic()) > 0:
             self._arrived.wait(left)
@@ -133,7 +133,7 @@ class Readers:
         return self.sides[p].waits
 
     def advanced(self, p: int) -> Iterator[pa.RecordBatch]:
-        """Promise that a silent side has nothing before the position of side ``p``, by their first orders."""
+        """Promise that a silent side has no rows before the position of side ``p``, by their first orders."""
         silent = 1 - p
         if silent != self._silent or not self._idle.advances:
             return

@@ -35,8 +35,8 @@ ArrowStream: TypeAlias = (
     "Sequence[str | os.PathLike[str]] | Dataset | Scanner | ParquetFile"
 )
 
-SEEN_GROUPS = 8  # row groups whose rows are sampled
-_SEEN_ROWS = 1 << 20  # rows of all of these, unless two row groups have more
+SEEN_GROUPS = 8  # row groups that are sampled
+_SEEN_ROWS = 1 << 20  # total rows of these, unless two row groups have more
 Read = Callable[[Sequence[str] | None], Iterator[pa.RecordBatch] | pa.Table]
 
 
@@ -60,7 +60,7 @@ class Source:
 
     @property
     def ranges(self) -> Ranges | None:
-        """The statistics of the row groups, if the input is Parquet files."""
+        """Statistics of the row groups, if the input is Parquet files."""
         return None if self._files is None else self._files.ranges
 
     @property
@@ -70,7 +70,7 @@ class Source:
 
     @property
     def apart(self) -> bool:
-        """Return whether any thread may read row groups, since each read opens the file again."""
+        """Return whether any thread may read row groups, because each read opens the file again."""
         return self._files is not None and self._files.apart
 
     def keep(self, names: Sequence[str]) -> None:
@@ -80,7 +80,7 @@ class Source:
             self.schema = pa.schema([self.schema.field(n) for n in names], metadata=self.schema.metadata)
 
     def read(self, names: Sequence[str]) -> Iterator[pa.RecordBatch] | pa.Table:
-        """Return these columns of all rows, as a table or as batches; row groups are read in their order."""
+        """Return these columns of all rows, as a table or as batches. Row groups are read in order."""
         if self._files is not None:
             return self._files.table(names) if self.ends else self._files.batches(names)
         return self._read(names)
@@ -100,7 +100,7 @@ class Source:
         return self._files.table(self._names if names is None else names, groups)
 
     def some(self, names: Sequence[str], capacity: int | None = None) -> pa.Table:
-        """Return columns of 1 to 8 row groups, spread over all; beyond the first, within ``capacity`` bytes."""
+        """Return columns of 1 to 8 row groups, spread over all. Only the first one may exceed ``capacity`` bytes."""
         groups = self.groups()
         seen = SEEN_GROUPS
         if self.rows and groups:
@@ -111,7 +111,7 @@ class Source:
         return self.of_groups(groups[step // 2 :: step], names)
 
     def ready(self) -> None:
-        """Start reading: all columns and row groups to read are known. Only an ``early`` input is read now."""
+        """Start reading, with the chosen columns and row groups. Only an ``early`` input is read now."""
         if self._early:
             got = self._read(self._names)
             assert isinstance(got, pa.Table)
@@ -119,7 +119,7 @@ class Source:
             self._read = lambda names: got
 
     def without_nulls(self, names: Iterable[str]) -> frozenset[str]:
-        """Return the names of columns that have no null; the set is empty unless the input is in memory."""
+        """Return the names of columns without NULLs. The set is empty unless the input is in memory."""
         if not self.in_memory:
             return frozenset()
         table = self.table()
@@ -131,7 +131,7 @@ class Source:
         return iter(got.to_batches()) if isinstance(got, pa.Table) else got
 
     def head(self, capacity: int) -> tuple[pa.Table, Iterator[pa.RecordBatch] | None]:
-        """Return the first rows, up to more than ``capacity`` bytes, and the other rows, or None at the end."""
+        """Return the first rows, until they exceed ``capacity`` bytes, and the other rows, or None at the end."""
         got = self._read(self._names) if self._files is None else self._files.batches(self._names, alone=True)
         if isinstance(got, pa.Table):
             return got, None
@@ -153,8 +153,8 @@ class Source:
 def open_inputs(left: Any, right: Any) -> tuple[Source, Source]:
     """Open both inputs of a join.
 
-    SchemaError if an input does not give record batches, FileError if a file cannot be opened, ProtocolError if both
-    are the same iterator or reader, or one is in use.
+    Raise SchemaError if an input does not provide record batches, FileError if a file cannot be opened, and
+    ProtocolError if both are the same iterator or reader, or one is in use.
     """
     if left is right and (isinstance(left, Iterator) or hasattr(left, "read_next_batch")):
         raise ProtocolError(
@@ -171,13 +171,13 @@ def open_input(source: Any, side: str) -> Source:
     if isinstance(source, pa.RecordBatch):
         return _of_table(pa.Table.from_batches([source]))
     if isinstance(source, pa.RecordBatchReader):
-        # Not through the C stream, which would replace its errors with errors of Arrow.
+        # Do not use the C stream, which would replace the reader's errors with errors of Arrow.
         try:
             _ = source.schema.names
         except UnicodeDecodeError as e:
             raise SchemaError(f"the {side} input has a column name that is not in UTF-8: {came(e.object[:40])}") from e
         batches = iter(source)
-        # it decodes a file, a pipe or a socket, whose bytes may be damaged
+        # this reader decodes a file, a pipe or a socket, whose bytes may be damaged
         of_bytes = isinstance(source, pa.ipc.RecordBatchStreamReader)
         return _of_batches(source.schema, _validated(batches, side) if of_bytes else batches)
     if isinstance(source, pa.Table):
@@ -188,7 +188,7 @@ def open_input(source: Any, side: str) -> Source:
         try:
             files = open_files(source)
         except FileError as e:
-            # a name without an ending: only the command line has the option --format
+            # the name has no known ending; only the command line has the option --format
             said = str(e).replace("or --format", "or pyarrow.dataset.dataset(path, format=...)")
             raise e.saying(f"the {side} input: {said}") from e
         return Source(files.schema, files.batches, files.ends, files.rows, files)
@@ -200,7 +200,7 @@ def open_input(source: Any, side: str) -> Source:
         return _of_table(table)
     if hasattr(source, "__arrow_c_stream__"):
         reader = _guarded(source, side, pa.RecordBatchReader.from_stream)
-        of = getattr(source, "_read_from", ())  # of the output of a join
+        of = getattr(source, "_read_from", ())  # the files of a join whose output is the input
         return _of_batches(reader.schema, iter(reader), of if isinstance(of, (list, tuple)) else ())
     if hasattr(source, "__arrow_c_array__"):
         return _of_table(pa.Table.from_batches([_guarded(source, side, pa.record_batch)]))
@@ -238,7 +238,7 @@ def _of_batches(
 
 
 def _selected(batches: Iterable[pa.RecordBatch], names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Yield these columns. A batch that lacks one is yielded unchanged, and the operator refuses it."""
+    """Yield these columns. If a batch lacks one, yield it unchanged, and the operator refuses it."""
     for batch in batches:
         yield batch.select(names) if set(names) <= set(batch.schema.names) else batch
 
@@ -257,7 +257,7 @@ def _of_iterable(source: Iterable[Any], side: str) -> Source:
     rows = sum(b.num_rows for b in whole)
     if all(b.schema.equals(first.schema) for b in whole):
         return _of_table(pa.Table.from_batches(whole, first.schema))
-    # the error of the operator states which batch differs, and how
+    # the operator's error states which batch differs, and how
     return Source(first.schema, lambda names: iter(whole) if names is None else _selected(whole, names), False, rows)
 
 
@@ -280,7 +280,7 @@ def _unpacked(items: Iterator[Any], side: str) -> Iterator[pa.RecordBatch]:
 
 
 def _whole(source: Any, side: str) -> pa.Table | None:
-    """Return a source that is known to have an end as a table; None for other sources."""
+    """Return a source that is known to end as a table, or None for other sources."""
     kind = type(source)
     package, name = kind.__module__.partition(".")[0], kind.__name__
     if package == "pandas" and name in ("DataFrame", "Series"):
@@ -296,10 +296,10 @@ def _whole(source: Any, side: str) -> pa.Table | None:
 
 
 def _lazy(source: Any, side: str) -> Source | None:
-    """Open a query that has not run, so that it computes only the columns that are read; None for other sources."""
+    """Open a query that has not run, so that it computes only the needed columns. Return None for other sources."""
     kind = type(source)
     if kind.__name__ == "DuckDBPyRelation":
-        # Read as a table: a connection has one open result, and two relations may share a connection.
+        # Read it as a table: a connection has one open result, and two relations may share a connection.
         schema = _guarded(source.limit(0), side, _duckdb_table).schema
 
         def read(names: Sequence[str] | None) -> pa.Table:
@@ -323,7 +323,7 @@ def _duckdb_table(relation: Any) -> pa.Table:
 
 
 def _guarded(source: Any, side: str, take: Callable[[Any], Any]) -> Any:
-    """Return ``take(source)``; raise SchemaError if it is not an Arrow source, or ProtocolError if it is in use."""
+    """Return ``take(source)``. Raise SchemaError if it is not an Arrow source, or ProtocolError if it is in use."""
     try:
         return take(source)
     except IvjoinError:

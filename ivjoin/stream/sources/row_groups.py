@@ -11,12 +11,12 @@ from ivjoin.stream.workers import joined
 
 __all__ = ["batches_of", "bytes_a_row", "tables_of"]
 
-_AHEAD_BYTES = 1 << 28  # of rows that are read ahead of the join
-_TEXT = 16  # bytes of a text; a guess
+_AHEAD_BYTES = 1 << 28  # bytes of rows that are read ahead of the join
+_TEXT = 16  # estimated bytes of a text
 
 
 def bytes_a_row(schema: pa.Schema) -> int:
-    """Return about how many bytes a row takes in memory."""
+    """Return the approximate bytes of a row in memory."""
     width = 0
     for t in schema.types:
         try:
@@ -38,7 +38,10 @@ def tables_of(source: Source, groups: Sequence[Sequence[int]], threads: int) -> 
 
 
 def batches_of(source: Source, threads: int) -> Iterator[pa.RecordBatch]:
-    """Return an iterator of all rows; ``threads`` read whole row groups of Parquet files, unless these are large."""
+    """Return an iterator of all rows.
+
+    ``threads`` threads read whole row groups of Parquet files, unless these are large.
+    """
     if not threads or source.ranges is None or 2 * _group_bytes(source) > _AHEAD_BYTES:
         return source.batches()
     tables = tables_of(source, [[group] for group in source.groups()], threads)
@@ -46,5 +49,5 @@ def batches_of(source: Source, threads: int) -> Iterator[pa.RecordBatch]:
 
 
 def _group_bytes(source: Source) -> int:
-    """Return about how many bytes a row group takes in memory."""
+    """Return the approximate bytes of a row group in memory."""
     return (source.rows or 0) * bytes_a_row(source.schema) // max(1, len(source.groups()))

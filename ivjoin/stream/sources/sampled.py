@@ -23,7 +23,7 @@ _SAMPLE_ROWS = 4096
 
 
 def seen_of(spec: MultiSpec, sources: Mapping[str, Source | None]) -> dict[str, Seen]:
-    """Return the number of rows of each input; for tables in memory, also the distinct values and spans of a sample."""
+    """Return the number of rows of each input. For tables in memory, add the distinct values and spans of a sample."""
     asked: dict[str, set[Node]] = {a: set() for a in spec.aliases}
     for c in equal_classes(spec):
         for alias, node in c:
@@ -56,7 +56,8 @@ def seen_of(spec: MultiSpec, sources: Mapping[str, Source | None]) -> dict[str, 
 def _look(node: Node, rows: pa.RecordBatch, alias: str, whole: int) -> tuple[float, float, float | None] | None:
     """Return the number of distinct values, the share of the most frequent one, and the span of ordered values.
 
-    The number is the guaranteed-error estimate (Charikar et al., PODS 2000). None if no values can be counted.
+    The number is the guaranteed-error estimate (Charikar et al., PODS 2000). Return None if the values cannot be
+    counted.
     """
     v = evaluate([node], lambda _, name: rows.column(name.removeprefix(f"{alias}_")), rows.num_rows)[0]
     span: float | None = None

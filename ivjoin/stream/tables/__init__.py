@@ -1,1 +1,1 @@
-"""Joins of tables that are in memory as a whole, in slices of their rows."""
+"""Join tables that are completely in memory, in slices of their rows."""

@@ -1,4 +1,4 @@
-"""Choose how two tables are joined if each left row gets one answer."""
+"""Choose how to join two tables if each left row gets one answer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["looked_up"]
 def looked_up(
     plan: JoinPlan, sources: tuple[Source, Source], threads: int, several: Looked | None = None
 ) -> TableLookup | None:
-    """Return the join of two tables in memory that gives each left row one answer; None if rows must be pushed."""
+    """Return the join of two tables in memory that gives each left row one answer, or None if rows must be pushed."""
     if several is not None:
         return several.looked_up(sources, threads)
     if plan.spec.picks_one:

@@ -1,4 +1,4 @@
-"""A join that gives each left row one answer and reads the right side first. Parts of the left side are tables."""
+"""Give each left row one answer: read the right side first, and join each part of the left side as a table."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from ivjoin.stream.tables.looked_up import looked_up
 
 __all__ = ["LookupParts"]
 
-_LEAST_ROWS = 1 << 20  # left rows of a part; at least as many as right rows, because each part evaluates these again
+_LEAST_ROWS = 1 << 20  # left rows of a part; at least as many as right rows, which each part evaluates again
 
 
 class LookupParts:
-    """The join of two inputs without orders or bounds, in the order of the left rows."""
+    """The join of two inputs without orders or bounds. The output has the order of the left rows."""
 
     def __init__(
         self, found: Chosen, batches: tuple[Iterator[pa.RecordBatch], Iterator[pa.RecordBatch]], threads: int
@@ -45,7 +45,7 @@ class LookupParts:
     def output(self) -> Iterator[pa.RecordBatch]:
         """Yield the output in the order of the left rows."""
         (left, right), m = self._batches, self._metrics
-        # Plain rows in one piece, which no part copies again.
+        # Plain rows in one piece, so that no part copies them again.
         theirs = combined(plain_rows(table_of(right, self.plan.sides[1].schema)))
         m.right_rows_in = theirs.num_rows
         for part in self._parts(left, max(_LEAST_ROWS, theirs.num_rows)):
@@ -62,7 +62,10 @@ class LookupParts:
         self._ended = True
 
     def _parts(self, batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:
-        """Yield tables of so many rows, at least one; all rows at once if unmatched right rows are emitted."""
+        """Yield at least one table, each of at least ``rows`` rows.
+
+        If unmatched right rows are emitted, yield one table.
+        """
         schema, whole = self.plan.sides[0].schema, self.plan.how.keep[1]
         some: list[pa.RecordBatch] = []
         n = first = 0
@@ -89,7 +92,7 @@ class LookupParts:
             yield from op.finish(SIDES[p])
 
     def output_bounds(self) -> dict[str, tuple[Any, Any]]:
-        """Return bounds of output rows, as ``SymmetricHashJoin.output_bounds`` does."""
+        """Return bounds of output rows, like ``SymmetricHashJoin.output_bounds``."""
         return known_bounds(self.plan, self._ended)
 
     def close(self) -> None:

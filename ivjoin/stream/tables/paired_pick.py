@@ -1,8 +1,8 @@
-"""Joins of two tables that take the best of all matches of each left row, by any number of threads.
+"""Join two tables that take the best of all matches of each left row, with any number of threads.
 
-A search in the order of the value that ranks matches may read every right row for each left row, if no bound compares
-that value. If a sample shows that few rows match, it costs less to find all matches. A pick of several rows, or by an
-expression over both sides, always compares all matches.
+A search in the order of the ranking value may read every right row for each left row, if no bound compares that value.
+If a sample shows that few rows match, it costs less to find all matches. A pick of several rows, or by an expression
+over both sides, always compares all matches.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from ivjoin.stream.workers import each
 
 __all__ = ["BestOfTables", "best_of_tables", "pairs_pay"]
 
-_SEEN = 64, 2048  # left and right rows of which pairs are looked at
-_FEW = 64  # matches of a left row that are all found in the time of a search
+_SEEN = 64, 2048  # left and right rows whose pairs are sampled
+_FEW = 64  # matches of a left row that can be found in the time of a search
 _SLICE_ROWS, _MOST_SLICES = 1 << 15, 64  # left rows of a slice, and slices
 _NONE = np.empty(0, dtype=np.int64)
 
 
 class BestOfTables(MatchedTables):
-    """The join of two tables that takes the best of all matches, one or several, for each left row."""
+    """The join of two tables that takes the best matches, one or several, for each left row."""
 
     def __init__(self, sides: TableSides) -> None:
         super().__init__(sides.plan, sides.left, sides.right, sides.threads)
@@ -48,7 +48,7 @@ class BestOfTables(MatchedTables):
         self._run = None
 
     def _looked(self, add: Callable[[tuple[np.ndarray, np.ndarray]], None]) -> None:
-        """Call ``add`` with numbers of left rows, and of the right rows they take, slice by slice."""
+        """Call ``add`` with the numbers of left rows and of the right rows that they take, slice by slice."""
         run = self._run
         assert run is not None
 
@@ -106,15 +106,15 @@ class BestOfTables(MatchedTables):
 
 
 def best_of_tables(plan: JoinPlan, sources: tuple[Source, Source], threads: int) -> BestOfTables | None:
-    """Return the join of two tables that compares all matches of a left row; None if rows must be pushed."""
+    """Return the join of two tables that compares all matches of a left row, or None if rows must be pushed."""
     sides = TableSides.of(plan.own(), sources, threads)
     return None if sides is None else BestOfTables(sides)
 
 
 def pairs_pay(plan: JoinPlan, sources: tuple[Source, Source], along: bool) -> bool:
-    """Return whether to find all matches of tables; else a search costs less, or rows must be pushed.
+    """Return whether to find all matches of tables. Otherwise a search costs less, or rows must be pushed.
 
-    ``along``: right rows are sorted by the value that picks, so that a search comes first in any case.
+    ``along``: right rows are sorted by the ranking value, so that a search is always preferred.
     """
     if not plan.kernel_terms or any(plan.overflows) or not all(source.in_memory for source in sources):
         return False
@@ -122,7 +122,7 @@ def pairs_pay(plan: JoinPlan, sources: tuple[Source, Source], along: bool) -> bo
 
 
 def _pays(plan: JoinPlan, tables: tuple[pa.Table, pa.Table], along: bool) -> bool:
-    """Return whether a left row has few matches, or fewer than right rows that a search in no order looks at."""
+    """Return whether a left row has few matches, or fewer than the right rows that a search reads without an order."""
     some = sample(tables[0], _SEEN[0]), sample(tables[1], _SEEN[1])
     kept = candidate_pairs(plan, some)
     if not kept.size:
@@ -134,14 +134,14 @@ def _pays(plan: JoinPlan, tables: tuple[pa.Table, pa.Table], along: bool) -> boo
     picking = picking_of(plan)
     first, terms = picking.which == "first", picking.terms[: picking.n_search]
     if picking.near is not None or any(t.low != I64_MIN if first else t.high != I64_MAX for t in terms):
-        return False  # a search begins among the matches
+        return False  # a search starts among the matches
     shares = kept.mean(axis=1)
     looks = np.where(shares > 0, 1 / np.maximum(shares, 1 / rows), rows)
     return along or matches < float(looks.mean())
 
 
 def _agree(plan: JoinPlan, some: tuple[pa.RecordBatch, pa.RecordBatch]) -> np.ndarray:
-    """Return which pairs of sampled rows have equal keys : bool[left rows, right rows]."""
+    """Return the pairs of sampled rows with equal keys : bool[left rows, right rows]."""
     if not plan.sides[0].keys:
         return np.ones((some[0].num_rows, some[1].num_rows), dtype=bool)
     left, right = (

@@ -1,4 +1,4 @@
-"""Several picks for each row of one table from another, over sides that are evaluated and sorted once."""
+"""Pick several rows of one table for each row of another. Both sides are evaluated and sorted once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["several_picks"]
 
 
 class _SeveralPicks(TableLookup):
-    """The picks of several joins of two tables next to each other; ``places`` are the columns of each that count."""
+    """The picks of several joins of two tables, side by side. ``places`` are the output columns of each pick."""
 
     def __init__(self, picks: Sequence[MatchedTables], places: list[list[int]], raw: pa.Schema, threads: int) -> None:
         first = picks[0]
@@ -46,7 +46,7 @@ class _SeveralPicks(TableLookup):
             arrays = []
             for pick, rows, places in zip(self._picks, found, self._places, strict=True):
                 batch = pick._batch(part.start, part.stop, rows[part])
-                assert batch is not None  # left joins
+                assert batch is not None  # these are left joins
                 arrays += [batch.column(i) for i in places]
             return pa.RecordBatch.from_arrays(arrays, schema=self._raw)
 
@@ -56,7 +56,7 @@ class _SeveralPicks(TableLookup):
 def several_picks(
     steps: list[tuple[JoinPlan, list[str]]], sources: tuple[Source, Source], threads: int, raw: pa.Schema
 ) -> TableLookup | None:
-    """Return the picks of each plan, with these columns of its output; None if rows must be pushed."""
+    """Return the picks of each plan, with the given columns of its output, or None if rows must be pushed."""
     picks: list[MatchedTables] = []
     for plan, _ in steps:
         pick = table_pick(plan, sources, threads, next((p for p in picks if isinstance(p, TablePick)), None))

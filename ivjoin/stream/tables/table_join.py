@@ -1,6 +1,6 @@
-"""A join of two tables, slice by slice, by any number of threads.
+"""Join two tables slice by slice, with any number of threads.
 
-Both tables are in the order of an axis. A slice is a range of rows of one side, its *own* side, with the rows of the
+Both tables are in the order of an axis. A slice is a range of rows of one side, its *own* side, and the rows of the
 other side that can match them. Both are views of the tables. The start of a slice depends only on the rows and the
 arguments of the join, never on the number of threads. Each slice is one call (``ivjoin.operator.match.whole``).
 """
@@ -34,23 +34,23 @@ from ivjoin.stream.workers import joined
 
 __all__ = ["TableJoin", "table_join"]
 
-_OWN_ROWS = 65_536  # of the own side in a slice, if the band is narrow
-_BANDS = 8  # a slice is this many bands wide, so that few rows go to two
-_MOST_OWN_ROWS = 1 << 20  # of a slice however wide its band is
-_MOST_COPIED = 4  # times the rows of a slice that its band may add
-_SEEN = 64  # rows of which the window is looked at
+_OWN_ROWS = 65_536  # rows of the own side in a slice, if the band is narrow
+_BANDS = 8  # width of a slice in bands, so that few rows are in two slices
+_MOST_OWN_ROWS = 1 << 20  # greatest number of own rows of a slice, for any width of its band
+_MOST_COPIED = 4  # a slice's band may add _MOST_COPIED times the rows of the slice
+_SEEN = 64  # rows whose window is sampled
 
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Rows from ``start`` to ``end`` of the own side, and the rows of the other side that can meet them."""
+    """Rows from ``start`` to ``end`` of the own side, and the rows of the other side that can match them."""
 
     start: int
     end: int
-    last: int  # where the copies of own rows end, which rows at home here can meet
+    last: int  # end of the copies of own rows that rows with their home here can match
     first_other: int  # rows of the other side, to end_other
     end_other: int
-    home: int  # rows of the other side whose home is this slice; all of them only if they are emitted unmatched
+    home: int  # rows of the other side whose home is this slice; complete only if they are emitted unmatched
     end_home: int
 
     @property
@@ -61,15 +61,16 @@ class Slice:
 def slices_of(own: np.ndarray, low: Bounds, high: Bounds, both: bool, rows: int, missing: int = 0) -> list[Slice]:
     """Cut two sides at values of an axis into slices of at least ``rows`` own rows.
 
-    ``own`` (int64[n]) are rising axis values; the first ``missing`` rows have no value and match nothing. ``low`` and
-    ``high`` bound the values that rows of the other side can meet. ``both``: unmatched rows of both sides are emitted,
-    so a row of the other side is at home where its least value lies.
+    - ``own`` : int64[n] are rising axis values. The first ``missing`` rows have no value and match nothing.
+    - ``low`` and ``high`` bound the values that rows of the other side can match.
+    - ``both``: unmatched rows of both sides are emitted. The home of a row of the other side is then the slice of the
+      least value that it can match.
     """
     n, m = len(own), len(low)
     starts, at = [0], rows
     while at < n:
         start = at if at < missing else max(missing, int(np.searchsorted(own, own[at], side="left")))
-        if start <= starts[-1]:  # one value has all the rows
+        if start <= starts[-1]:  # all rows have one value
             start = int(np.searchsorted(own, own[at], side="right"))
         if start >= n:
             break
@@ -93,7 +94,7 @@ def slices_of(own: np.ndarray, low: Bounds, high: Bounds, both: bool, rows: int,
 
 
 class TableJoin:
-    """The join of two tables along a cut, in ordered slices; ``first`` is the Whole that has looked at the rows."""
+    """The join of two tables along a cut, in ordered slices. ``first`` is the Whole that has checked the rows."""
 
     def __init__(
         self, plan: JoinPlan, cut: Cut, sides: tuple[TableRows, TableRows], slices: list[Slice], threads: int,
@@ -110,13 +111,13 @@ class TableJoin:
 
     @property
     def metrics(self) -> JoinMetrics:
-        """Counts so far. The state is the rows of slices at work, copies included, and their scratch memory."""
+        """Counts so far. The state is the rows of running slices, including copies, and their scratch memory."""
         m = JoinMetrics(rows_out=self._rows_out)
         self._counts.fill(m)
         return m
 
     def output(self) -> Iterator[pa.RecordBatch]:
-        """Yield the output, slice by slice, each batch of as many rows as the caller allows."""
+        """Yield the output slice by slice, in batches of at most ``batch_size`` rows."""
         for number, batch in joined(self.slices, self._joiner, self._threads):
             self._at = number
             for piece in pieces_of(batch, self.plan.spec.batch_size):
@@ -125,7 +126,7 @@ class TableJoin:
         self._at = len(self.slices)
 
     def output_bounds(self) -> dict[str, tuple[Any, Any]]:
-        """Return bounds of later output rows, as ``SymmetricHashJoin.output_bounds`` does."""
+        """Return bounds of later output rows, like ``SymmetricHashJoin.output_bounds``."""
         op = SymmetricHashJoin.from_plan(self.plan)
         part = self.slices[self._at] if self._at < len(self.slices) else None
         for s in (0, 1):
@@ -164,7 +165,7 @@ class TableJoin:
 
 
 class _Counts:
-    """The counts of all threads; any thread appends to the lists."""
+    """The counts of all threads. Any thread may append to the lists."""
 
     def __init__(self, own: int) -> None:
         self._own = own
@@ -174,7 +175,7 @@ class _Counts:
 
     def begin(self, part: Slice, nbytes: int) -> None:
         self._begun.append(part)
-        at_work = self._begun[len(self._done) :]  # about, while others begin and end
+        at_work = self._begun[len(self._done) :]  # approximate, because other threads begin and end slices
         self._peaks.append((sum(s.rows for s in at_work), nbytes * len(at_work)))
 
     def end(self, part: Slice) -> None:
@@ -207,7 +208,7 @@ def _join(
 
 
 def table_join(arranged: Arranged, sources: tuple[Source, Source], threads: int) -> TableJoin | None:
-    """Return the join of two inputs in slices; None unless both are tables in memory and their rows can be cut."""
+    """Return the join of two inputs in slices, or None unless both are tables in memory that can be cut."""
     plan = arranged.plan
     cut = cut_of(plan)
     if isinstance(cut, str) or why_pushed(plan) or arranged.errors_first:
@@ -266,12 +267,12 @@ def _clean(
 
 
 def _own_rows(own: np.ndarray, low: Bounds, high: Bounds) -> int | None:
-    """Return the number of own rows of a slice; None if its band would make it copy too many rows."""
+    """Return the number of own rows of a slice, or None if its band would copy too many rows."""
     n, m = len(own), len(low)
     if not n or not m:
         return _OWN_ROWS
     some = [int(own[i]) for i in range(0, n, max(1, n // _SEEN))]
     window = sum(low.up_to(x) - high.below(x) for x in some) / len(some)
-    band = int(max(0, window) * n / m)  # own rows that lie in one window, about
+    band = int(max(0, window) * n / m)  # approximate own rows in one window
     rows = min(max(_OWN_ROWS, _BANDS * band), _MOST_OWN_ROWS)
     return None if n > rows and band > _MOST_COPIED * rows else rows

@@ -1,4 +1,4 @@
-"""Two tables whose left rows each get one answer from the right rows, in slices, by any number of threads.
+"""Look up one answer for each left row of two tables, in slices, with any number of threads.
 
 The output is always in the order of the left table.
 """
@@ -26,7 +26,7 @@ __all__ = ["MatchedTables", "TableLookup", "parts_of"]
 
 
 class TableLookup:
-    """A join of two tables under way; ``right`` has all right rows."""
+    """A running join of two tables. ``right`` has all right rows."""
 
     def __init__(self, plan: JoinPlan, left: TableRows, right: pa.RecordBatch, threads: int) -> None:
         self.plan, self._left, self._right, self._threads = plan, left, right, threads
@@ -38,11 +38,11 @@ class TableLookup:
 
     @property
     def metrics(self) -> JoinMetrics:
-        """Counts so far. The state is the rows of both tables until the output is read to its end."""
+        """Counts so far. The state is the rows of both tables, until the output is read to its end."""
         return self._metrics
 
     def output(self) -> Iterator[pa.RecordBatch]:
-        """Yield the output in the order of the left rows, each batch of as many rows as the caller allows."""
+        """Yield the output in the order of the left rows, in batches of at most ``batch_size`` rows."""
         m = self._metrics
         m.state_rows = m.peak_state_rows = m.left_rows_in + m.right_rows_in
         tasks, work = self._tasks()
@@ -54,11 +54,11 @@ class TableLookup:
         m.state_rows = m.state_bytes = 0
 
     def _tasks(self) -> tuple[Sequence[Any], Callable[[Any], Iterator[pa.RecordBatch]]]:
-        """Return parts of the output, and a function that yields the batches of one of them."""
+        """Return parts of the output, and a function that yields the batches of one part."""
         raise NotImplementedError
 
     def output_bounds(self) -> dict[str, tuple[Any, Any]]:
-        """Return bounds of output rows, as ``SymmetricHashJoin.output_bounds`` does."""
+        """Return bounds of output rows, like ``SymmetricHashJoin.output_bounds``."""
         return known_bounds(self.plan, not self._metrics.state_rows and bool(self._metrics.left_rows_retired))
 
     def close(self) -> None:
@@ -67,7 +67,7 @@ class TableLookup:
 
 
 def parts_of(rows: int, size: int) -> list[slice]:
-    """Cut rows into ranges of so many."""
+    """Cut rows into ranges of ``size`` rows."""
     return [slice(start, min(start + size, rows)) for start in range(0, rows, size)]
 
 
@@ -106,6 +106,6 @@ class MatchedTables(TableLookup):
         return self._emitted(batch, index, found)
 
     def _emitted(self, batch: pa.RecordBatch, index: np.ndarray | None, found: np.ndarray) -> pa.RecordBatch:
-        """Return left rows of a batch (None: all of them) with their right rows; -1 is a row of nulls."""
+        """Return left rows of a batch (all for None) with their right rows. -1 is a row of NULLs."""
         left, right = self._widths
         return self._builder.batch(BatchRows(batch, index, left), BatchRows(self._right, found, right))

@@ -1,4 +1,4 @@
-"""A join of two tables that gives each left row one right row, found slice by slice, by any number of threads.
+"""Find one right row for each left row of two tables, slice by slice, with any number of threads.
 
 The output is always in the order of the left table. The first step finds the match of every left row. The second step
 builds output batches. Both steps work in slices, whose starts depend only on the rows.
@@ -29,7 +29,7 @@ from ivjoin.stream.workers import each
 
 __all__ = ["TablePick", "table_pick"]
 
-_SLICE_ROWS = 1 << 18  # of both sides
+_SLICE_ROWS = 1 << 18  # rows of both sides
 _NOTHING = Sorted(np.empty(0, dtype=np.int64), None, {})
 
 
@@ -48,7 +48,7 @@ class TablePick(MatchedTables):
         self._sides = _NOTHING, _NOTHING
 
     def serves(self, plan: JoinPlan, passes: list[Pass]) -> bool:
-        """Return whether the sides are in the order of another plan, too, with all values that its passes compare."""
+        """Return whether another plan can use the sorted sides: their order and the values that its passes compare."""
         mine, theirs = self.plan.spec, plan.spec
         if mine.schemas != theirs.schemas or mine.on != theirs.on or self._passes[0].main[0][0] != passes[0].main[0][0]:
             return False
@@ -101,12 +101,12 @@ class TablePick(MatchedTables):
 def table_pick(
     plan: JoinPlan, sources: tuple[Source, Source], threads: int, like: TablePick | None = None
 ) -> TablePick | BestOfTables | None:
-    """The join of two tables that picks one right row for each left row; None if their rows must be pushed.
+    """Return the join of two tables that picks one right row for each left row, or None if rows must be pushed.
 
-    ``like`` is another join of the tables, whose sorted sides are used again if this one compares the same expressions.
+    ``like`` is another join of the tables. If both compare the same expressions, its sorted sides are reused.
     """
     shared, plan = plan, plan.own()
-    axis = search_of(plan)[2]  # adds axes
+    axis = search_of(plan)[2]  # this adds axes
     passes, picking, pick = passes_of(plan), picking_of(plan), plan.spec.pick
     along = pick is not None and axis is not None and axis == plan.axis(1, pick.by[0])
     if passes is None or plan.separation.residual:
@@ -133,7 +133,7 @@ def table_pick(
 
 
 def _order(sides: TableSides) -> np.ndarray:
-    """Return the order of right rows by all expressions that compare them; equal rows come as they lie."""
+    """Return the order of right rows by all expressions that rank them. Equal rows stay in the order of the table."""
     pick, right, usable = sides.plan.spec.pick, sides.right, sides.read[1].usable
     assert pick is not None
     last = pick.which == "last"

@@ -1,4 +1,4 @@
-"""A table as one side of a join in slices: its rows in the order of an axis, and the axis values of each row."""
+"""Represent a table as one side of a join in slices: its sorted rows, and the axis values of each row."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from ivjoin.stream.sort.ordered import Ordinals, evaluated
 
 __all__ = ["AxisValues", "Bounds", "TableRows", "any_late", "in_one_batch"]
 
-_MOST_BYTES = 1 << 30  # of the rows of a slice: offsets of text and lists have 32 bits
+_MOST_BYTES = 1 << 30  # bytes of the rows of a slice, because offsets of text and lists have 32 bits
 
 
 class TableRows:
     """The rows of a table in an order.
 
-    ``known``: an expression whose order the rows take, if they were sorted or checked; falling values are turned.
-    ``threads`` check the order of other expressions.
+    ``known`` is the expression that orders the rows, if they were sorted or checked. Falling values are inverted.
+    ``threads`` threads check the order of other expressions.
     """
 
     def __init__(self, table: pa.Table, known: tuple[Node, Ordinals] | None = None, threads: int = 1) -> None:
@@ -44,7 +44,7 @@ class TableRows:
         self._known = known
         self._found: dict[Node, AxisValues | None] = {}
         if self._index is not None or _has_dictionaries(table.schema):
-            table = combined(plain_rows(table))  # rows of views cannot be taken, nor many run ends be counted
+            table = combined(plain_rows(table))  # views cannot be gathered, and run ends may be too narrow for the rows
         self._table = table
         self._batches = table.to_batches()
         self._starts = np.cumsum([0, *(b.num_rows for b in self._batches)])
@@ -58,9 +58,9 @@ class TableRows:
         return self._table.nbytes // max(1, self.rows) * rows < _MOST_BYTES
 
     def part(self, start: int, end: int) -> pa.RecordBatch:
-        """Return the rows from ``start`` to ``end`` as one batch; some columns may be plain.
+        """Return the rows from ``start`` to ``end`` as one batch. Some columns may be plain.
 
-        CapacityError if one batch cannot contain the text of these rows.
+        A CapacityError is raised if one batch cannot contain the text of these rows.
         """
         if start >= end:
             return no_rows(self._table.schema)
@@ -77,11 +77,11 @@ class TableRows:
         return in_one_batch(parts)
 
     def batches(self) -> Sequence[pa.RecordBatch]:
-        """Return all rows, in no order."""
+        """Return all rows in unspecified order."""
         return self._batches
 
     def values(self, node: Node, falls: bool) -> AxisValues | None:
-        """Return an expression's ordinals in the order of the rows, turned if they fall; None if one row errs."""
+        """Return an expression's ordinals in the order of the rows, inverted if they fall. Return None for an error."""
         if node not in self._found:
             self._found[node] = self._values(node, falls)
         return self._found[node]
@@ -100,7 +100,10 @@ class TableRows:
         return AxisValues(filled, False, rise(values[there], self._threads), falls)
 
     def moved(self, offsets: Sequence[Offset], cut: Cut, ends: bool) -> Bounds | None:
-        """Return each row's greatest (``ends``: least) sum of an expression and offset; None if one errs or falls."""
+        """Return each row's greatest (``ends``: least) sum of an expression and its offset.
+
+        Return None if an expression has an error for a row, or its values fall.
+        """
         found: list[Bounds] = []
         for node, by in offsets:
             one = self.values(node, cut.falling)
@@ -131,9 +134,11 @@ class TableRows:
 
 @dataclass(frozen=True, slots=True)
 class AxisValues:
-    """Ordinals of an expression for each row (int64[n]); a row without a value repeats the value before it.
+    """Ordinals of an expression for each row : int64[n]. A row without a value repeats the value before it.
 
-    ``every``: each row has a value. ``rises``: values never fall. ``turned``: they are ``~ordinal``.
+    - ``every``: whether each row has a value.
+    - ``rises``: whether values never fall.
+    - ``turned``: whether the values are ``~ordinal``.
     """
 
     values: np.ndarray
@@ -144,7 +149,7 @@ class AxisValues:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """One bound for each row: ``values + by``, which never falls; sums are exact."""
+    """One bound for each row: ``values + by``, which never falls. Sums are exact."""
 
     values: np.ndarray
     by: int
@@ -165,10 +170,10 @@ class Bounds:
 
 
 def in_one_batch(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """Return all rows as one batch; some columns may be plain. CapacityError if one batch cannot contain their text."""
+    """Return all rows as one batch. Some columns may be plain. If their text does not fit, raise a CapacityError."""
     if len(parts) == 1:
         return parts[0]
-    # Plain rows: 16-bit run ends may not count the rows of a slice.
+    # Use plain rows, because 16-bit run ends may not count the rows of a slice.
     one, *more = combined(plain_rows(pa.Table.from_batches(parts))).to_batches()
     if more:
         raise CapacityError(
@@ -183,7 +188,10 @@ def _has_dictionaries(schema: pa.Schema) -> bool:
 
 
 def any_late(plan: JoinPlan, sides: tuple[TableRows, TableRows], clean: Sequence[frozenset[Node]]) -> bool:
-    """Return whether some row breaks an order or a bound, or errs there; ``clean`` expressions have a known order."""
+    """Return whether a row breaks an order or a bound, or has an error there.
+
+    The order of ``clean`` expressions is known.
+    """
     intake = Intake(plan, plan.frontiers(of_all=True))
     for s, side in enumerate(sides):
         if not plan.sides[s].bounds and {n for n, _, _ in plan.sides[s].orders} <= clean[s]:

@@ -1,4 +1,4 @@
-"""Two tables in memory that are looked up as a whole: their rows, evaluated and put in order."""
+"""Prepare two tables in memory for a lookup: evaluate their rows and sort them."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from ivjoin.stream.tables.table_rows import TableRows, any_late
 
 __all__ = ["OUT_ROWS", "TableSides"]
 
-OUT_ROWS = 1 << 16  # of the left side that are emitted at once
+OUT_ROWS = 1 << 16  # left rows that are emitted at once
 _MOST_RIGHT_ROWS = 2**31 - 2  # places have 32 bits
-_UNNUMBERED = np.zeros(1, dtype=np.int64)  # takes no memory in place of the numbers of many rows
+_UNNUMBERED = np.zeros(1, dtype=np.int64)  # represents the numbers of many rows without memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,8 @@ class TableSides:
 
     plan: JoinPlan
     left: TableRows
-    batches: tuple[list[pa.RecordBatch], list[pa.RecordBatch]]  # of the left side at least one, of the right one
-    read: tuple[Arrived, Arrived]  # the rows of both, without columns and numbers
+    batches: tuple[list[pa.RecordBatch], list[pa.RecordBatch]]  # the left side has at least one batch, the right one
+    read: tuple[Arrived, Arrived]  # the rows of both sides, without columns and numbers
     keys: KeyTable
     threads: int
 
@@ -44,23 +44,23 @@ class TableSides:
 
     @classmethod
     def of(cls, plan: JoinPlan, sources: tuple[Source, Source], threads: int) -> TableSides | None:
-        """Return the sides, with all axes of the lookup; None if rows must be pushed.
+        """Return the sides with all axes of the lookup, or None if rows must be pushed.
 
-        They must be if the whole condition decides the pairs of some row, or a row is late.
+        Rows must be pushed if the whole condition decides the pairs of some row, or a row is late.
         """
         if plan.raises or not all(source.in_memory for source in sources):
             return None
         tables = [source.table() for source in sources]
         for table, side in zip(tables, plan.sides, strict=True):
             if any(table.column(i).null_count for i, f in enumerate(side.schema) if not f.nullable):
-                return None  # the operator says which one
+                return None  # the operator reports which column it is
         rows = TableRows(plain_rows(tables[0])), TableRows(combined(plain_rows(tables[1])))
         left, right = (list(r.batches()) or [r.part(0, 0)] for r in rows)
         if not rows[0].is_cut(OUT_ROWS) or len(right) > 1 or rows[1].rows > _MOST_RIGHT_ROWS:
             return None
         if any_late(plan, rows, (frozenset(), frozenset())):
             return None
-        search_of(plan)  # adds axes
+        search_of(plan)  # this adds axes
         keys, found = key_table(plan), list[Arrived]()
         beyond = at_end = False
         for s, batches in ((1, right), (0, left)):
@@ -79,9 +79,9 @@ class TableSides:
     def in_order(
         self, s: int, kids: np.ndarray, axis: int | None, lines: set[int], order: np.ndarray | None = None
     ) -> Sorted:
-        """Return the rows that can match in the order of an axis, or the given one; equal rows come as they lie.
+        """Return the rows that can match, in the order of an axis or the given order. Equal rows stay in table order.
 
-        ``lines``: further axes whose values are wanted.
+        ``lines`` are other axes whose values are needed.
         """
         found: dict[int, np.ndarray] = {}
         axes, usable = self.read[s].every.axes, self.read[s].usable

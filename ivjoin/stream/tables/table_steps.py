@@ -1,4 +1,4 @@
-"""A join of many tables or small Parquet files, step by step: each step joins two tables on all threads.
+"""Join many tables or small Parquet files step by step. Each step joins two tables on all threads.
 
 The result of a step is stored as a table until the next step has joined it. Estimates select the steps, so results are
 usually small. If they have many more rows than the inputs, the rows are pushed instead, and only a window of them is
@@ -32,9 +32,9 @@ __all__ = ["BY_TABLES", "TableSteps", "table_steps"]
 
 BY_TABLES = "  tables: each step joins two of them on all threads; its result is stored until the next step"
 
-_LEAST_ROWS = 1 << 16  # of all inputs; pushing fewer costs less than a stream for each step
-_MOST_READ, _TEXT = 64 << 20, 32  # bytes of files that are read into tables, and of a text
-_MOST_TIMES = 2  # the rows of all inputs that the results of steps may have together
+_LEAST_ROWS = 1 << 16  # rows of all inputs; pushing fewer costs less than a stream for each step
+_MOST_READ, _TEXT = 64 << 20, 32  # bytes of files that are read into tables; estimated bytes of a text
+_MOST_TIMES = 2  # the results of steps may have _MOST_TIMES the rows of all inputs
 
 
 class TableSteps:
@@ -57,18 +57,18 @@ class TableSteps:
         self._spec, self._steps, self._threads = spec, steps, threads
         self._sources, self._rows = dict(sources), {a: s.rows or 0 for a, s in sources.items()}
         self._ready: dict[tuple[str, ...], pa.Table] = {}  # inputs and results that no step has joined yet
-        self._read: dict[tuple[str, ...], int] = {}  # the bytes of those that were read from files
+        self._read: dict[tuple[str, ...], int] = {}  # bytes of the inputs that were read from files
         self._names = own_names(spec.schemas)
-        self._at = self._joined = 0  # the step that is joined, and the bytes of its inputs that were read from files
-        self._stream: JoinStream | None = None  # of this step
+        self._at = self._joined = 0  # the running step, and the bytes of its inputs from files
+        self._stream: JoinStream | None = None  # the stream of the running step
         self._views: dict[tuple[str, ...], pa.Table] = {}  # stored results
-        self._peak = 0, 0  # rows and bytes, before this step
+        self._peak = 0, 0  # rows and bytes before this step
         self._said: list[str] = []
 
     def prepare(self) -> bool:
-        """Join all steps but the last one.
+        """Join all steps except the last one.
 
-        Return False if the rows must be pushed: one breaks a promise, or the results have many rows.
+        Return False if the rows must be pushed, because one breaks a promise or the results have many rows.
         """
         for alias, source in self._sources.items():
             table = source.table()
@@ -103,7 +103,7 @@ class TableSteps:
 
     def _join(self, step: Step, columns: list[str] | None) -> JoinStream:
         left, right = (self._ready.pop(side.aliases) for side in step.sides)
-        self._joined = sum(self._read.pop(side.aliases, 0) for side in step.sides)  # which are freed after the step
+        self._joined = sum(self._read.pop(side.aliases, 0) for side in step.sides)  # freed after the step
         with by_their_names(self._names):
             self._stream = stream_of(open_inputs(left, right), plan_of(step.spec), self._threads, "auto", columns)
         return self._stream
@@ -120,12 +120,12 @@ class TableSteps:
 
     @property
     def sorting(self) -> str:
-        """What was done to inputs without an order, by step."""
+        """Description of how inputs without an order were sorted, by step."""
         return "; ".join(dict.fromkeys(self._said))
 
     @property
     def metrics(self) -> MultiJoinMetrics:
-        """Counts so far. The state has the rows of the step under way and the stored results."""
+        """Counts so far. The state consists of the rows of the running step and the stored results."""
         m = JoinMetrics() if self._stream is None else self._stream.metrics
         came, gone = dict.fromkeys(self._rows, 0), dict.fromkeys(self._rows, 0)
         for i, step in enumerate(self._steps[: self._at + 1]):
@@ -148,7 +148,7 @@ class TableSteps:
         )
 
     def output_bounds(self) -> dict[str, tuple[Value | None, Value | None]] | None:
-        """Return the bounds of the columns of later output; None before the last step."""
+        """Return the bounds of the columns of later output, or None before the last step."""
         if self._stream is None or self._at < len(self._steps) - 1:
             return None
         return self._stream.output_bounds()
@@ -166,7 +166,8 @@ class TableSteps:
 def table_steps(
     spec: MultiSpec, shape: Shape, sources: Mapping[str, Source], threads: int | Literal["auto"]
 ) -> TableSteps | None:
-    """Return the join of tables in steps; None if rows are pushed: of streams, large files, cascades or few rows."""
+    """Return the join of tables in steps, or None if rows are pushed: for streams, large files, cascades or few rows.
+    """
     if isinstance(shape, (dict, str)) or not all(s.in_memory or s.ranges is not None for s in sources.values()):
         return None
     if sum(s.rows or 0 for s in sources.values()) < _LEAST_ROWS:
@@ -177,12 +178,12 @@ def table_steps(
 
 
 def _bytes(source: Source) -> int:
-    """Return an estimate of the bytes of an input."""
+    """Return the estimated bytes of an input."""
     return (source.rows or 0) * sum(byte_width(t) or _TEXT for t in source.schema.types)
 
 
 def _breaks_a_promise(spec: MultiSpec, alias: str, table: pa.Table) -> bool:
-    """Return whether a row is late, or its order cannot be evaluated. A push then raises or drops it."""
+    """Return whether a row is late, or its order cannot be evaluated. A push then raises an error or drops the row."""
     own = spec.inputs[alias]
     if not own.orders[0] and not own.bounds[0]:
         return False

@@ -1,4 +1,4 @@
-"""A join of two tables that gives each left row aggregates of its matches, slice by slice, by any number of threads."""
+"""Aggregate the matches of each left row of two tables, slice by slice, with any number of threads."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from ivjoin.stream.workers import each
 
 __all__ = ["TableWindow", "table_window"]
 
-_SLICE_ROWS = 1 << 18  # of both sides
-_BANDS = 8  # a slice is this many windows wide, so that few right rows go to two
+_SLICE_ROWS = 1 << 18  # rows of both sides
+_BANDS = 8  # width of a slice in windows, so that few right rows are in two slices
 _MOST_TEXT = 2**31 - 1  # bytes
-_RUN_ROWS, _MOST_SLICES = 1 << 15, 64  # left rows of a slice that looks up one run, and slices: each begins with a pass
-_SEEN = 64  # left rows of which the window is looked at
+_RUN_ROWS, _MOST_SLICES = 1 << 15, 64  # left rows of a slice that looks up one run, and slices; each starts with a pass
+_SEEN = 64  # left rows whose window is sampled
 
 
 class TableWindow(TableLookup):
-    """The join of two tables that aggregates; ``right`` has all right rows."""
+    """The join of two tables with aggregates. ``right`` has all right rows."""
 
     def __init__(
         self, plan: JoinPlan, left: TableRows, right: pa.RecordBatch, found: Aggregated | OneRun, threads: int
@@ -73,7 +73,7 @@ class TableWindow(TableLookup):
         pieces.append((none, nothing(self._measures, 1, [a.type for a in pieces[0][1]] if pieces else None)))
         sizes = np.concatenate([sizes for sizes, _ in pieces])
         arrays = [_together(parts) for parts in zip(*(arrays for _, arrays in pieces), strict=True)]
-        # Where the answer of each left row is; those that match nothing have the last one.
+        # The place of each left row's answer. Rows without a match use the last answer.
         at = np.full(self._left.rows, len(sizes) - 1, dtype=np.int64)
         every = np.arange(len(sizes) - 1)
         at[found.left.rows_at(every)] = every
@@ -98,14 +98,14 @@ class TableWindow(TableLookup):
 
 
 def _together(parts: Sequence[pa.Array]) -> pa.Array:
-    """Concatenate aggregates as plain arrays. Some parts may be dictionaries, and others of the output's type."""
+    """Concatenate aggregates as plain arrays. Some parts may be dictionaries, and others have the output's type."""
     if len({part.type for part in parts}) > 1:
         parts = [part.dictionary_decode() if pa.types.is_dictionary(part.type) else part for part in parts]
     return one_array([to_plain(part, plain_type(part.type)) for part in parts])
 
 
 def _left_rows(found: Aggregated | OneRun) -> int:
-    """Return the number of left rows of a slice: many windows' worth, or all of them if windows are too wide."""
+    """Return the number of left rows of a slice: many windows, or all left rows if windows are too wide."""
     if isinstance(found, OneRun):
         return max(_RUN_ROWS, len(found.left) // _MOST_SLICES)
     left, right = found.left, found.right
@@ -119,7 +119,10 @@ def _left_rows(found: Aggregated | OneRun) -> int:
 
 
 def _is_much_text(plan: JoinPlan, n: int, right: pa.RecordBatch) -> bool:
-    """Return whether the aggregates of n left rows may hold more text than one array, so that they come in batches."""
+    """Return whether the text in the aggregates of n left rows may exceed one array.
+
+    Then several batches are needed.
+    """
     for a in plan.spec.aggregates:
         if a.node is None or a.function == "count" or a.node.type.kind not in ("string", "binary"):
             continue
@@ -135,7 +138,7 @@ def _is_much_text(plan: JoinPlan, n: int, right: pa.RecordBatch) -> bool:
 
 
 def table_window(plan: JoinPlan, sources: tuple[Source, Source], threads: int) -> TableWindow | None:
-    """Return the join of two tables that aggregates; None if their rows must be pushed."""
+    """Return the join of two tables with aggregates, or None if their rows must be pushed."""
     if plan.raises or plan.spec.include_previous:
         return None
     sides = TableSides.of(plan.own(), sources, threads)
@@ -144,12 +147,12 @@ def table_window(plan: JoinPlan, sources: tuple[Source, Source], threads: int) -
     found = None if plan.separation.residual else _by_ranges(sides)
     answers = found or OneRun(sides.plan, sides.read, sides.batches, sides.keys)
     if not answers.left.lies_in_order and any(a.function == "array_agg" for a in plan.spec.aggregates):
-        return None  # all lists would be stored to put them in the order of the left table
+        return None  # sorting the lists by the left table would require storing all of them
     return TableWindow(sides.plan, sides.left, sides.right, answers, threads)
 
 
 def _by_ranges(sides: TableSides) -> Aggregated | None:
-    """Return the answers by ranges of right rows in the order of all bands; None without such an order."""
+    """Return the answers by ranges of right rows in the order of all bands, or None without such an order."""
     plan = sides.plan
     terms, by, axis = search_of(plan)
     lows: list[BoundTerm] = [(t.left, t.right, -t.high) for t in terms if t.high is not None]
@@ -169,5 +172,5 @@ def _by_ranges(sides: TableSides) -> Aggregated | None:
 
 
 def _most_used(lines: Sequence[int]) -> int | None:
-    """Return the line that most bounds compare, the first of several; None if there are no bounds."""
+    """Return the first of the lines that most bounds compare, or None without bounds."""
     return max(dict.fromkeys(lines), key=lines.count) if lines else None

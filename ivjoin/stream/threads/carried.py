@@ -1,4 +1,4 @@
-"""The right rows that slices of an as-of join pass on to later slices: the last row of each key."""
+"""Pass right rows of an as-of join to later slices: the last row of each key."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Carried:
 
     def __init__(self, plan: JoinPlan, cut: Cut) -> None:
         self._plan, self._cut = plan.own(), cut
-        search_of(self._plan)  # adds the axis that picks
+        search_of(self._plan)  # this adds the axis of the ranking value
         place = self._plan.axis(1, picking_of(self._plan).place)
         assert place is not None
         self._place = place
@@ -44,14 +44,14 @@ class Carried:
         return 0 if self.batch is None else int(self.batch.nbytes)
 
     def after(self, right: Sequence[pa.RecordBatch], end: int) -> bool:
-        """Add the right rows of a slice that ends at a value, and forget what no later left row can take.
+        """Add the right rows of a slice that ends at ``end``, and drop rows that no later left row can take.
 
-        Return False, and change nothing, if the whole condition has to decide the pairs of some row.
+        Return False, and change nothing, if the whole condition must decide the pairs of some row.
 
         Raises
         ------
         EvaluationError
-            If the key or the picked value of a row has an error.
+            If the key or the ranking value of a row has an error.
         """
         batches = [*([] if self.batch is None else [self.batch]), *right]
         found = [self._read(batch) for batch in batches]
@@ -69,7 +69,7 @@ class Carried:
             for i, batch in enumerate(batches) if ends[i] < ends[i + 1]
         ]  # fmt: skip
         self.batch = in_one_batch(parts) if parts else None
-        sweep_keys(self._keys, self.rows, list)  # ids are found again for each slice
+        sweep_keys(self._keys, self.rows, list)  # each slice finds the ids again
         return True
 
     def _read(self, batch: pa.RecordBatch) -> Arrived:
@@ -78,13 +78,13 @@ class Carried:
     def _last(
         self, kids: np.ndarray, usable: np.ndarray | None, values: np.ndarray, n_ids: int, end: int
     ) -> np.ndarray:
-        """Return the rows to carry, as they lie : int64[k]; of equal values the last row is carried."""
+        """Return the rows to pass on, in table order : int64[k]. Of equal values, the last row is passed on."""
         rows = None if usable is None else np.flatnonzero(usable)
         if not rises(values):
             order = np.argsort(values, kind="stable")
             rows = order if usable is None else order[usable[order]]
         last = np.full(n_ids, -1, dtype=np.int64)
-        # The last of several assignments counts.
+        # If an index is assigned several times, the last assignment is effective.
         if rows is None:
             last[kids] = np.arange(len(kids))
         else:

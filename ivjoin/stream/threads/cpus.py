@@ -1,4 +1,4 @@
-"""The default number of threads of a join."""
+"""Determine the default number of threads of a join."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pathlib import Path
 
 __all__ = ["threads_for", "usable_cpus"]
 
-_ROWS_A_THREAD = 262_144  # of both inputs together
+_ROWS_A_THREAD = 262_144  # rows of both inputs together
 _QUOTA = Path("/sys/fs/cgroup/cpu.max")  # of a container: microseconds of CPU time and of the period, or "max"
 
 
 def usable_cpus() -> int:
-    """Return the CPUs that this process may use, by its affinity and its container's quota; at least 1."""
+    """Return the number of CPUs that this process may use, by its affinity and its container's quota. At least 1."""
     count = getattr(os, "process_cpu_count", None)  # Python 3.13
     if count is not None:
         cpus = count() or 1
@@ -28,6 +28,6 @@ def usable_cpus() -> int:
 
 
 def threads_for(rows: int) -> int:
-    """Return the threads for a join of two tables with so many rows: one for each 262,144, and no more than CPUs."""
+    """Return the number of threads to join two tables with ``rows`` rows: one for each 262,144, up to the CPUs."""
     threads = rows // _ROWS_A_THREAD
     return 1 if threads <= 1 else min(threads, usable_cpus())

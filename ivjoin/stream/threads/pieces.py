@@ -1,6 +1,6 @@
-"""Rows of a side that wait for their slice of an axis, each with the closed range of the axis that it can match.
+"""Store rows of a side that wait for their slice of an axis, with the closed range of the axis that each can match.
 
-Rows are in the order in which their ranges begin, so a binary search finds a slice without copying rows.
+Rows are sorted by the start of their range, so a binary search finds a slice without copying rows.
 """
 
 from __future__ import annotations
@@ -20,15 +20,17 @@ from ivjoin.shj.registers import I64_MAX, I64_MIN
 __all__ = ["Piece", "cut_at", "follow"]
 
 _ARRAYS = 16  # bytes of a row's range
-_ENOUGH = 1.02  # times the rows that are wanted are not looked at more closely
+_ENOUGH = 1.02  # a search stops at _ENOUGH times the requested rows
 
 
 @dataclass(slots=True)
 class Piece:
-    """Rows whose ranges go from ``low + low_by`` to ``high + high_by``; at least one.
+    """At least one row, with ranges from ``low + low_by`` to ``high + high_by``.
 
-    ``low`` (int64[n]) never falls, nor does ``high`` if it ``rises``; they may be one array. A row whose range ends
-    before it begins meets nothing. Sums beyond int64 mean its ends. ``each`` is the bytes that a row takes.
+    - ``low`` : int64[n] never falls. If ``rises``, ``high`` does not fall either. They may be one array.
+    - A row whose range ends before it begins matches nothing.
+    - Sums beyond int64 are clipped to its ends.
+    - ``each`` is the number of bytes of a row.
     """
 
     batch: pa.RecordBatch
@@ -41,7 +43,7 @@ class Piece:
 
     @classmethod
     def of(cls, batch: pa.RecordBatch, low: np.ndarray, high: np.ndarray) -> Piece:
-        """Return the rows of a batch, sorted by where their ranges begin; equal ones in the order of arrival."""
+        """Return the rows of a batch, sorted by the start of their range. Equal rows stay in order of arrival."""
         if not rises(low):
             order = np.argsort(low, kind="stable")
             batch, low, high = rows_at(batch, order), low[order], high[order]
@@ -56,7 +58,7 @@ class Piece:
         return int(self.each * len(self.low))
 
     def bytes_a_row(self, views: bool) -> float:
-        """Return the bytes that a row takes; ``views``: without the batch, whose memory a caller owns."""
+        """Return the bytes of a row. With ``views``, the batch is not counted, because a caller owns its memory."""
         arrays = {id(a): a for a in (self.low, self.high)}.values()
         size = sum(a.nbytes for a in arrays if not _lies_in(a, self.batch))
         return (size if views else size + self.batch.nbytes) / self.rows
@@ -84,9 +86,9 @@ class Piece:
         return int(np.count_nonzero(self.highs() < end)) if end <= I64_MAX else self.rows
 
     def top(self, start: int, end: int) -> int:
-        """Return the greatest value that rows can meet whose ranges begin from ``start`` to below ``end``.
+        """Return the greatest value that rows can match whose ranges begin from ``start`` to below ``end``.
 
-        The least value if there are no such rows.
+        Without such rows, return the least ordinal.
         """
         last = self.below(end)
         return I64_MIN if last <= self.below(start) else _moved(self.high[last - 1], self.high_by)
@@ -123,7 +125,7 @@ class Piece:
 
 
 def follow(pieces: Sequence[Piece]) -> bool:
-    """Return whether the ranges of all rows rise at both ends, from each piece to the next one, too."""
+    """Return whether the ranges of all rows rise at both ends, also from each piece to the next one."""
     if len(pieces) == 1:
         return True
     return all(piece.rises for piece in pieces) and all(
@@ -148,12 +150,13 @@ def _place(values: np.ndarray, end: int, by: int) -> int:
 
 
 def cut_at(own: Sequence[Piece], other: Sequence[Piece], rows: int, parts: int, start: int, end: int) -> int | None:
-    """Return where a slice may end that begins at ``start``, by ``end``; None if there is no such value.
+    """Return a value up to ``end`` where a slice from ``start`` may end, or None if no such value exists.
 
-    It has at least so many rows, and at most one part of these are rows of the other side that the next slice needs.
+    The slice has at least ``rows`` rows. At most 1 / ``parts`` of them are rows of the other side that the next slice
+    also needs.
     """
     pieces = [*own, *other]
-    copies = sum(p.below(start) for p in other)  # of rows of earlier slices
+    copies = sum(p.below(start) for p in other)  # copies of rows of earlier slices
     most = sum(p.below(end) for p in pieces) - copies
     while rows <= most:
         cut = _with_rows(pieces, rows + copies, start, end)
@@ -165,7 +168,7 @@ def cut_at(own: Sequence[Piece], other: Sequence[Piece], rows: int, parts: int, 
 
 
 def _with_rows(pieces: Sequence[Piece], enough: int, low: int, high: int) -> int:
-    """Return a value up to ``high`` that has so many rows below it, and few more if possible."""
+    """Return a value up to ``high`` with at least ``enough`` rows below it, and few more if possible."""
     while low < high:
         middle = (low + high) // 2
         rows = sum(p.below(middle) for p in pieces)

@@ -1,4 +1,4 @@
-"""A slice of rows that have arrived, and its join: by one compiled call, or by a separate operator."""
+"""Join a slice of rows that have arrived, with one compiled call or with a separate operator."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ Pieces = tuple[list[Piece], list[Piece]]
 class SliceTask:
     """Rows of both sides that are joined at once, as pieces.
 
-    The own side's rows from ``end`` on, and the other side's rows below ``start``, are copies. ``carried``: further
-    rows of the other side, from earlier slices.
+    The own side's rows from ``end`` on, and the other side's rows below ``start``, are copies. ``carried`` are
+    additional rows of the other side, from earlier slices.
     """
 
     cut: Cut
@@ -49,7 +49,7 @@ class SliceTask:
         return sum(piece.nbytes for side in self.pieces for piece in side)
 
     def split(self, end: int) -> tuple[SliceTask, SliceTask]:
-        """Return two slices that can be joined separately, below and from a value."""
+        """Return two slices that can be joined separately: below ``end``, and from ``end`` on."""
         cut = self.cut
         mine: Pieces = ([], [])
         kept: Pieces = ([], [])
@@ -72,9 +72,9 @@ class SliceTask:
         return [*(self.carried if p != self.cut.own else ()), *(piece.batch for piece in self.pieces[p])]
 
     def part(self, p: int, schema: pa.Schema) -> Part:
-        """Return one side's rows in the order of the axis; some columns may be plain.
+        """Return one side's rows in the order of the axis. Some columns may be plain.
 
-        CapacityError if one batch cannot contain the text of these rows.
+        A CapacityError is raised if one batch cannot contain the text of these rows.
         """
         pieces = self.pieces[p]
         if not pieces:
@@ -88,7 +88,7 @@ class SliceTask:
 
 
 class _WholeJoin:
-    """Joins slices by one compiled call each."""
+    """Join each slice with one compiled call."""
 
     def __init__(self, plan: JoinPlan, own: int, pairs: int | None) -> None:
         self.whole = Whole(plan, own, pairs)
@@ -103,7 +103,7 @@ class _WholeJoin:
 
 
 class _LookupJoin:
-    """Joins slices whose left rows each get one answer: as tables, or by an operator each."""
+    """Join slices whose left rows each get one answer: as tables, or with an operator for each slice."""
 
     def __init__(self, plan: JoinPlan) -> None:
         self._plan = plan_of(plan.spec.with_orders((), (), plan.spec.on_late))  # the slices follow the orders
@@ -128,9 +128,9 @@ class _LookupJoin:
 
 
 class Joiners:
-    """Makes what joins slices, one for each thread, and knows how much memory they use together.
+    """Create an object that joins slices for each thread, and record the memory that all of them use.
 
-    Late rows are found before, so they are joined under ``plan``.
+    Late rows are found before they reach this class, so they are joined under ``plan``.
     """
 
     def __init__(self, plan: JoinPlan, cut: Cut, pairs: int | None) -> None:
@@ -152,5 +152,5 @@ class Joiners:
         return sum(made.nbytes for made in list(self._made))
 
     def clear(self) -> None:
-        """Release them."""
+        """Release these objects."""
         self._made.clear()

@@ -1,4 +1,4 @@
-"""The places of two streams' rows on the axis along which their join is cut, and how far both streams have advanced."""
+"""Find the positions of two streams' rows on the cut axis, and how far both streams have advanced."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["SlicedAxis"]
 
 
 class SlicedAxis:
-    """The axis of a cut; the caller moves the ``frontiers`` of both sides."""
+    """The axis of a cut. The caller moves the ``frontiers`` of both sides."""
 
     def __init__(self, plan: JoinPlan, cut: Cut, frontiers: tuple[Frontier, Frontier]) -> None:
         self._cut, self._frontiers = cut, frontiers
@@ -30,13 +30,13 @@ class SlicedAxis:
         self._bounder = Bounder(plan, frontiers)
 
     def lagging(self, rows_left: int, rows_right: int) -> int:
-        """Return which side (0 left, 1 right) to read next."""
+        """Return the side to read next (0 left, 1 right)."""
         for f in self._frontiers:
             f.refresh()
         return self._bounder.lagging(rows_left, rows_right)
 
     def settled(self) -> int:
-        """Return the value below which no row of either side is still to come, nor to be met."""
+        """Return the value below which no row of either side can still arrive or match."""
         cut = self._cut
         own, other = self._frontiers[cut.own], self._frontiers[1 - cut.own]
         for f in (own, other):
@@ -54,9 +54,9 @@ class SlicedAxis:
         return min(ends, default=I64_MAX)
 
     def placed(self, p: int, batch: pa.RecordBatch, start: int) -> tuple[Piece, bool]:
-        """Return a batch with the ranges of its rows, and whether a row may meet rows of every slice.
+        """Return a batch with the ranges of its rows, and whether a row may match rows of every slice.
 
-        Slices below ``start`` run already, so no row can belong to them.
+        Slices below ``start`` are already running, so no row can belong to them.
         """
         cut, n = self._cut, batch.num_rows
         nodes = [cut.node] if p == cut.own else list(dict.fromkeys(node for node, _ in (*cut.lows, *cut.highs)))
@@ -84,7 +84,7 @@ class SlicedAxis:
                 high = np.minimum(high, shifted(values[node], by))
             if cut.falling:
                 low, high = ~high, ~low
-            # Without a value a row meets nothing: it belongs to the slice that is next.
+            # A row without a value matches nothing. It belongs to the next slice.
             now = max(start, I64_MIN + 1)
             low = np.maximum(low, now)
             fine = low <= high if valid is None else valid & (low <= high)
@@ -95,7 +95,7 @@ class SlicedAxis:
     def _in_order(
         self, batch: pa.RecordBatch, values: np.ndarray, low_by: int, high_by: int, start: int
     ) -> Piece | None:
-        """Return the rows whose ranges are one expression's values, moved; None unless these rise."""
+        """Return the rows whose ranges are one expression's values, shifted, or None unless these rise."""
         if self._cut.falling:
             values, low_by, high_by = ~values, -high_by, -low_by
         if low_by > high_by or int(values[0]) + low_by < max(start, I64_MIN + 1) or not rises(values):

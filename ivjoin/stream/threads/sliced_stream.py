@@ -1,10 +1,9 @@
-"""Join streams, and rows of files, on several threads: cut an ordered axis into slices, and join each slice as a whole.
+"""Join streams and rows of files on several threads: cut an axis into slices, and join each slice as a whole.
 
 Rows are collected until no later row can belong to a slice. Then the next free thread joins it. Rows of the other side
-that can match rows of two slices go to both. This works for any keys, also skewed ones (TiLT, ASPLOS 2023).
-
-In a full join, each row has one home: the slice of its own value, or of the least value it can match. Copies in other
-slices are not emitted.
+that can match rows of two slices are in both. This works for any keys, including skewed ones (TiLT, ASPLOS 2023). In a
+full join, each row has one home: the slice of its own value, or of the least value it can match. Copies in other slices
+are not emitted.
 """
 
 from __future__ import annotations
@@ -39,17 +38,17 @@ if TYPE_CHECKING:
 
 __all__ = ["SlicedStream", "can_slice_stream"]
 
-_SLICE_ROWS = 131_072  # of both sides together, in a slice that pays for a call
-_SLICE_BYTES, _WIDE_ROWS = 16 << 20, 16_384  # a slice has fewer rows if these take more bytes, but no fewer than this
+_SLICE_ROWS = 131_072  # rows of both sides in a slice that is worth a call
+_SLICE_BYTES, _WIDE_ROWS = 16 << 20, 16_384  # a slice that exceeds these bytes has fewer rows, but at least these
 _COPIED, _MORE_COPIED = 4, 2  # at most 1 / this of a slice's rows is copied to the next one; the second within a limit
-_CARRIED = 4  # times as many rows as earlier slices have left, in a slice
-# Slices' worth of waiting rows that show that a band is too wide to be cut; pushed lookups take twice as long.
+_CARRIED = 4  # a slice has at least _CARRIED times the rows that earlier slices pass on
+# Waiting rows, in slices, that show that a band is too wide to be cut. Pushed lookups take twice as long.
 _MOST_ROWS, _MOST_LOOKUP_ROWS = 8, 64
-_THREAD_ROWS = 4  # slices' worth of rows for each thread that wait or are being joined
+_THREAD_ROWS = 4  # rows in slices for each thread that wait or are being joined
 
 
 def can_slice_stream(plan: JoinPlan, cut: Cut, budget: Budget | None) -> bool:
-    """Return whether pushed rows can be joined in slices. If not, one operator takes all rows."""
+    """Return whether pushed rows can be joined in slices. If not, one operator processes all rows."""
     if plan.looks_up:
         return budget is None and not (cut.both or plan.raises)
     return not why_not_cut(plan, cut)
@@ -68,7 +67,7 @@ class SlicedStream:
         budget: Budget | None = None,
     ) -> None:
         self._plan, self._cut, self._views = plan, cut, views
-        self._frontiers = plan.frontiers(of_all=True)  # a row with a NaN has a slice of its own, too
+        self._frontiers = plan.frontiers(of_all=True)  # a row with a NaN also has its own slice
         self._axis = SlicedAxis(plan, cut, self._frontiers)
         self._intake = Intake(plan, self._frontiers)
         self._intake.errors_first = errors_first
@@ -76,7 +75,7 @@ class SlicedStream:
         self._memory = None if budget is None else Memory(budget, threads, views)
         pairs, output = (None, None) if self._memory is None else (self._memory.pairs, self._memory.output)
         self._joiners = Joiners(self._part, cut, pairs)
-        self._whole = None if plan.looks_up else Whole(self._part, cut.own)  # looks at rows
+        self._whole = None if plan.looks_up else Whole(self._part, cut.own)  # checks rows
         self._carried: Carried | None = None
         if cut.carries:
             from ivjoin.stream.threads.carried import Carried
@@ -84,15 +83,15 @@ class SlicedStream:
             self._carried = Carried(self._part, cut)
         self._threads = threads if self._memory is None else self._memory.threads
         self._workers = Workers(self._joiners, self._threads, output)
-        # Rows that wait. All slices before it were given to threads.
+        # The waiting rows. Threads have received all slices before them.
         self._rest = SliceTask(cut, ([], []), I64_MIN, I64_MAX + 1)
         self._alone: SymmetricHashJoin | None = None  # joins the rest if the join cannot be cut
         self._over = False  # both inputs have ended, and all rows were emitted
         self._metrics = JoinMetrics()
-        self._left_out = [0, 0]  # rows that came late and were dropped
-        self._n_waiting = self._bytes = 0  # rows that wait, and their bytes
-        self._next = 0  # rows that must wait before the next search for the end of a slice
-        self._peak = 0, 0  # rows and bytes
+        self._left_out = [0, 0]  # late rows that were dropped
+        self._n_waiting = self._bytes = 0  # number of waiting rows, and their bytes
+        self._next = 0  # number of waiting rows at which to search again for the end of a slice
+        self._peak = 0, 0  # peak rows and bytes
 
     @property
     def schema(self) -> pa.Schema:
@@ -102,8 +101,8 @@ class SlicedStream:
     def metrics(self) -> JoinMetrics:
         """Counts of the whole join. A row that is copied to two slices counts once.
 
-        The state is the rows of slices that are not joined yet, rows that wait or were carried over, and the scratch
-        memory of the threads. Views of a caller's table do not count.
+        The state is the rows of slices that are not joined yet, waiting and carried rows, and the scratch memory of the
+        threads. Views of a caller's table do not count.
         """
         m = self._state()
         m.left_rows_retired = m.left_rows_in - self._left_out[0] - self._waiting(0)
@@ -111,7 +110,7 @@ class SlicedStream:
         return m
 
     def _state(self) -> JoinMetrics:
-        """Return the metrics without the retired rows, since counting these scans all rows that wait."""
+        """Return the metrics without the retired rows, because counting these scans all waiting rows."""
         m = replace(self._metrics)
         self._intake.count_into(m)
         tasks = self._workers.tasks
@@ -131,7 +130,7 @@ class SlicedStream:
         return m
 
     def push(self, side: str, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Push a batch to a side, and yield the output, as :meth:`SymmetricHashJoin.push` does."""
+        """Push a batch to a side, and yield the output, like :meth:`SymmetricHashJoin.push`."""
         p = SIDES.index(side)
         self._intake.check_schema(p, batch)
         self._intake.check_nulls(p, batch)
@@ -151,9 +150,9 @@ class SlicedStream:
         yield from self._taken(p, batch, bool(late) and batch.num_rows == came)
 
     def _taken(self, p: int, batch: pa.RecordBatch, everywhere: bool) -> Iterator[pa.RecordBatch]:
-        """Let rows wait for their slice, or join them at once if the join is no longer cut.
+        """Let rows wait for their slice. If the join is no longer cut, join them at once.
 
-        ``everywhere``: some of the rows are late and can match rows of slices that run already.
+        ``everywhere``: some of the rows are late and can match rows of slices that are already running.
         """
         if self._alone is None and batch.num_rows:
             piece, erred = self._axis.placed(p, batch, self._rest.start)
@@ -176,11 +175,11 @@ class SlicedStream:
             yield from self._counted(self._alone.push(SIDES[p], batch))
 
     def report_late(self, report: Report | None) -> None:
-        """Call a function with each batch of late rows."""
+        """Set a function that is called with the side and each batch of late rows."""
         self._intake.report = report
 
     def finish(self, side: str | None = None) -> Iterator[pa.RecordBatch]:
-        """End one side, or both, and yield the output that this decides."""
+        """End one side, or both, and yield the rows that are now final."""
         sides = (0, 1) if side is None else (SIDES.index(side),)
         fresh = [p for p in sides if not self._frontiers[p].ended]
         for p in fresh:
@@ -195,11 +194,11 @@ class SlicedStream:
         self._over = all(f.ended for f in self._frontiers)
 
     def lagging(self, rows_left: int, rows_right: int) -> int:
-        """Return which side (0 left, 1 right) to read next."""
+        """Return the side to read next (0 left, 1 right)."""
         return self._axis.lagging(rows_left, rows_right)
 
     def output_bounds(self) -> dict[str, tuple[Any, Any]]:
-        """Return bounds of output rows, as ``SymmetricHashJoin.output_bounds`` does."""
+        """Return bounds of output rows, like ``SymmetricHashJoin.output_bounds``."""
         return known_bounds(self._plan, self._over)
 
     def close(self) -> None:
@@ -221,7 +220,7 @@ class SlicedStream:
             yield from self._give_up()
 
     def _enough(self) -> int:
-        """Return the rows of a slice that pays for a call and leaves memory for the slices of other threads."""
+        """Return the rows of a slice that is worth a call and leaves memory for other threads' slices."""
         if self._memory is None:
             return max(self._slice_rows(), _CARRIED * (self._carried.rows if self._carried else 0))
         fit = self._memory.rows
@@ -230,13 +229,13 @@ class SlicedStream:
         return max(1, min(_SLICE_ROWS, fit // 2))
 
     def _slice_rows(self) -> int:
-        """Return the rows of a slice that pays for a call: fewer if they are wide."""
+        """Return the rows of a slice that is worth a call. Wide rows need fewer."""
         if not self._bytes:
             return _SLICE_ROWS
         return min(_SLICE_ROWS, max(_WIDE_ROWS, _SLICE_BYTES * self._n_waiting // self._bytes))
 
     def _advanced(self) -> Iterator[pa.RecordBatch]:
-        """Give complete slices of sufficient size to the threads, and yield the output of finished ones."""
+        """Pass complete slices of sufficient size to the threads, and yield the output of finished ones."""
         ended = all(f.ended for f in self._frontiers)
         enough = self._enough()
         if self._n_waiting >= enough:
@@ -256,17 +255,17 @@ class SlicedStream:
         """Return where the next slice may end, so that it is large enough and copies few rows to the next one."""
         other = self._rest.pieces[1 - self._cut.own]
         end = settled
-        if self._cut.both:  # rows of the other side at home here must find all rows that they can match
+        if self._cut.both:  # rows of the other side with their home here must find all rows that they can match
             end = min([end, *(p.begin(i) for p in other if (i := p.ended(settled)) < p.rows)])
         if end <= self._rest.start or self._n_waiting < self._next:
             return None
         own, parts = self._rest.pieces[self._cut.own], _COPIED if self._memory is None else _MORE_COPIED
         cut = cut_at(own, other, self._enough(), parts, self._rest.start, end)
-        self._next = 0 if cut is not None else self._n_waiting + self._n_waiting // 8  # scanning all of them takes time
+        self._next = 0 if cut is not None else self._n_waiting + self._n_waiting // 8  # scanning them takes time
         return cut
 
     def _given(self, task: SliceTask, rest: SliceTask) -> Iterator[pa.RecordBatch]:
-        """Give a slice to the threads, and store the rows that later slices need."""
+        """Pass a slice to the threads, and store the rows that later slices need."""
         if self._memory is not None and task.rows > self._memory.rows:
             yield from self._give_up()
             return
@@ -284,7 +283,7 @@ class SlicedStream:
 
     def _eased(self, most: int) -> Iterator[pa.RecordBatch]:
         """Yield the output of slices until at most ``most`` of them have output left, and few rows are in memory."""
-        most = most if self._threads > 1 else 0  # no other thread would join them meanwhile
+        most = most if self._threads > 1 else 0  # no other thread would join them in the meantime
         yield from self._joined(most)
         enough = self._threads * _THREAD_ROWS * self._slice_rows()
         while most and self._n_waiting + sum(task.rows for task in self._workers.tasks) > enough:
@@ -303,7 +302,7 @@ class SlicedStream:
         )
         rest, other = self._rest, 1 - self._cut.own
         self._rest = SliceTask(self._cut, ([], []), rest.start, I64_MAX + 1)
-        left, right = (side[::-1] for side in rest.pieces)  # in the order of arrival, or rows would be late
+        left, right = (side[::-1] for side in rest.pieces)  # in order of arrival; rows would be late otherwise
         del rest
         if self._carried is not None and self._carried.batch is not None:
             yield from self._counted(op.push(SIDES[1], self._carried.batch))

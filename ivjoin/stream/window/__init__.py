@@ -1,1 +1,1 @@
-"""Aggregates of the right rows that match each left row, as SQL text."""
+"""Aggregate the right rows that match each left row, with aggregates as SQL text."""

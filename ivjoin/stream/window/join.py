@@ -130,7 +130,10 @@ def window_plan(
     left: pa.Schema, right: pa.Schema, *, aggregate: WindowAggregates | None, how: str, include_previous: bool,
     timezone: str | None, params: Params | None = None, alias: str | None = None, **question: object,
 ) -> tuple[JoinPlan, Asked]:
-    """Return the plan of the engine's aggregates, and the columns made of them. ``alias`` names the right side."""
+    """Return the plan of the engine's aggregates, and the columns computed from them.
+
+    ``alias`` names the right side.
+    """
     if not isinstance(include_previous, bool):
         raise OptionError(f"include_previous is {came(include_previous)}; expected True or False")
     if how not in ("left", "inner"):
@@ -149,7 +152,7 @@ def window_plan(
 
 
 class Finished(Chosen):
-    """The columns that a window join reads, and the output columns that it computes from the engine's."""
+    """The columns that a window join reads, and the output columns that it computes from the engine's columns."""
 
     def __init__(
         self, asked: Asked, plan: JoinPlan, columns: Sequence[str] | None, whole: tuple[bool, bool],

@@ -1,4 +1,4 @@
-"""Reductions of lists: the aggregates that need all values of a window at once."""
+"""Reduce lists, for aggregates that need all values of a window at once."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from ivjoin.shj.arrow import bitmap, fixed_array, truths, whole_numbers
 
 __all__ = ["REDUCTIONS", "reduced"]
 
-Segments = tuple[pa.Array, np.ndarray]  # values, and how many of them each list has : int64[n]
+Segments = tuple[pa.Array, np.ndarray]  # values, and the number of values of each list : int64[n]
 
 
 def reduced(function: str, lists: pa.ListArray, mask: pa.ListArray | None, fraction: float | None) -> pa.Array:
-    """Return one value for each list, by a key of :data:`REDUCTIONS`; null (0 for a count) for an empty one.
+    """Return one value for each list, by a key of :data:`REDUCTIONS`. An empty list gives NULL, or 0 for a count.
 
-    ``mask`` selects the values that count; null is False. ``fraction`` is for ``quantile``.
+    ``mask`` selects the values to use, where NULL counts as False. ``fraction`` is for ``quantile``.
     """
     values, counts = lists.flatten(), _counts(lists)
     if mask is not None:
@@ -31,7 +31,7 @@ def _counts(lists: pa.ListArray) -> np.ndarray:
 
 
 def _some(values: pa.Array, counts: np.ndarray, keep: np.ndarray) -> Segments:
-    """Return the values where ``keep`` is True, and how many each list has then."""
+    """Return the values where ``keep`` is True, and the number of these in each list."""
     if keep.all():
         return values, counts
     owner = np.repeat(np.arange(len(counts)), counts)
@@ -45,7 +45,7 @@ def _present(values: pa.Array, counts: np.ndarray) -> Segments:
 
 
 def _numbers(values: pa.Array, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the values that are not null as doubles, and how many each list has."""
+    """Return the non-NULL values as doubles, and their number in each list."""
     values, counts = _present(values, counts)
     return np.asarray(values.cast(pa.float64(), safe=False)), counts
 
@@ -55,7 +55,7 @@ def _doubles(values: np.ndarray, there: np.ndarray) -> pa.Array:
 
 
 def _sorted(x: np.ndarray, counts: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield the lists of one length together: their numbers : int64[m], and their sorted values, one row each."""
+    """Yield lists of one length together: their numbers : int64[m], and their sorted values, one row for each list."""
     if not len(counts):
         return
     start = np.cumsum(counts) - counts
@@ -69,7 +69,7 @@ def _sorted(x: np.ndarray, counts: np.ndarray) -> Iterator[tuple[np.ndarray, np.
 
 
 def _quantile(values: pa.Array, counts: np.ndarray, fraction: float) -> pa.Array:
-    """Return the value at a fraction of the sorted values, linear between two; NaN is the greatest."""
+    """Return the value at a fraction of the sorted values, linear between two. NaN is the greatest value."""
     x, counts = _numbers(values, counts)
     out = np.zeros(len(counts))
     with np.errstate(all="ignore"):

@@ -1,4 +1,4 @@
-"""Aggregates as SQL text: the aggregates that the engine computes, and the output columns computed from them."""
+"""Read aggregates as SQL text: the aggregates that the engine computes, and the output columns computed from them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _SHAPE = "{name: text} such as {'n': 'count(*)', 'vwap': 'sum(r.price * r.qty) /
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """A column computed from a column of lists, and from a column of lists of bools that select values."""
+    """A column computed from a column of lists. A column of lists of bools may select the values."""
 
     function: str
     lists: str
@@ -43,7 +43,7 @@ class Reduction:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """An aggregate of the output: its name, its expression over left columns and computed ones, its field."""
+    """An aggregate of the output: its name, its expression over left and computed columns, and its field."""
 
     name: str
     node: Node
@@ -51,9 +51,10 @@ class Output:
 
 
 class Asked:
-    """The aggregates of a call, split into what the engine computes and what is made of it.
+    """The aggregates of a call, split into the engine's aggregates and the results computed from them.
 
-    ``engine`` is by the names of the columns that the engine returns; ``reductions`` are made of the engine's lists.
+    ``engine`` has the names of the columns that the engine returns. ``reductions`` are computed from the engine's
+    lists.
     """
 
     def __init__(
@@ -116,7 +117,7 @@ class Asked:
         return Call(known, node, None, float(rest[0]) if rest else None)
 
     def _column(self, call: Call) -> Node:
-        """Return the column that stands for a call."""
+        """Return the column that replaces a call."""
         node, where = call.node, call.where
         for n in (node, where):
             if n is not None:
@@ -129,7 +130,7 @@ class Asked:
         if where is not None and skips_nulls:
             node, where = build.case([(where, build.literal(1) if node is None else node)]), None
         if node is not None and node.type.kind == "null" and function not in ("count", "min", "max", "first", "last"):
-            node = build.cast(node, FLOAT64)  # of a column without any value
+            node = build.cast(node, FLOAT64)  # a column without any value
         if function in FUNCTIONS and where is None:
             name = self._engine(function, node)
             return make("column", (), ("left", name), from_arrow(self.types[name]))
@@ -160,14 +161,14 @@ class Asked:
         return self._names[key]
 
     def _named(self, key: Any, name: str) -> str:
-        """Return a new column name for a key, which errors show."""
+        """Return a new column name for a key. Errors show this name."""
         while name in self._left.names or name in self._names.values():
             name += "_"
         self._names[key] = name
         return name
 
     def _check(self, call: Call) -> None:
-        """Refuse an argument of a type that the function does not take."""
+        """Raise an error if the function does not accept the type of the argument."""
         node = call.node
         if node is None:
             return
@@ -182,7 +183,7 @@ class Asked:
     # -- the output -------------------------------------------------------------------------------------------------
 
     def needs(self, outputs: list[Output]) -> tuple[set[str], set[str]]:
-        """Return the left columns, and the columns of the engine, that these outputs read."""
+        """Return the left columns and the engine's columns that these outputs read."""
         left: set[str] = set()
         engine: set[str] = set()
         for output in outputs:
@@ -196,7 +197,10 @@ class Asked:
         return left, engine
 
     def made(self, batch: pa.RecordBatch, outputs: list[Output]) -> list[pa.Array]:
-        """Return the outputs of a batch of the engine; EvaluationError if an expression has an error for a row."""
+        """Return the outputs for a batch of the engine.
+
+        An expression with an error for a row raises an EvaluationError.
+        """
         known: dict[str, pa.Array] = {}
 
         def column(_: str, name: str) -> pa.Array:
@@ -229,7 +233,7 @@ def asked_of(
     given: Any, left: pa.Schema, right: pa.Schema, zone: str, params: Params | None = None, alias: str | None = None,
     case_sensitive: bool = True,
 ) -> Asked:
-    """Return the checked aggregates of ``{name: text}``; ``alias`` also names the right side."""
+    """Return the checked aggregates of ``{name: text}``. ``alias`` also names the right side."""
     if not isinstance(given, Mapping) or not given:
         raise OptionError(f"aggregate is {came(given)}; expected {_SHAPE}")
     asked = Asked(left, right, zone, params, alias, case_sensitive)
