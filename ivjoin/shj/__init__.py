@@ -1,1 +1,1 @@
-"""The pruning symmetric hash join: side stores, key table, compiled kernels."""
+"""Implement the pruning symmetric hash join: side stores, key table and compiled kernels."""

@@ -1,4 +1,4 @@
-"""Convert between Arrow's buffers and numpy: no other module handles offsets and validity bitmaps."""
+"""Convert between Arrow's buffers and NumPy. No other module handles offsets and validity bitmaps."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ __all__ = [
 ]
 
 _TOP_BIT = np.int64(-(2**63))
-_FEW = 4096  # rows
+_FEW = 4096  # rows up to which NumPy gathers faster than Arrow
 _DTYPES = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
 def byte_width(t: pa.DataType) -> int | None:
-    """Return the bytes per value of a fixed-width type that can be stored as raw bytes, else None."""
+    """Return the bytes per value of a fixed-width type that can be stored as raw bytes, or None for other types."""
     if isinstance(t, pa.ExtensionType) or pa.types.is_boolean(t) or pa.types.is_dictionary(t) or pa.types.is_null(t):
         return None
     if pa.types.is_nested(t) or t.num_buffers != 2:
@@ -38,14 +38,15 @@ def byte_width(t: pa.DataType) -> int | None:
 
 
 def offset_width(t: pa.DataType) -> int | None:
-    """Return the bytes per offset of a string or binary type, else None."""
+    """Return the bytes per offset of a string or binary type, or None for other types."""
     if pa.types.is_string(t) or pa.types.is_binary(t):
         return 4
     return 8 if pa.types.is_large_string(t) or pa.types.is_large_binary(t) else None
 
 
 def is_own_ordinal(t: pa.DataType) -> bool:
-    """Return whether a value's int64 ordinal, cut to the type's width, is the value itself: integers and times."""
+    """Return whether a value's int64 ordinal, truncated to the type's width, is the value itself: integers and times.
+    """
     pt = pa.types
     if pt.is_unsigned_integer(t):
         return t.bit_width < 64
@@ -55,14 +56,14 @@ def is_own_ordinal(t: pa.DataType) -> bool:
 
 
 def doubles_of(ordinals: np.ndarray) -> np.ndarray:
-    """Return the doubles of some ordinals (``ivjoin.expr.ordinal``) : float64[n]."""
+    """Return the doubles of ordinals (``ivjoin.expr.ordinal``) : float64[n]."""
     bits = np.where(ordinals < 0, -ordinals ^ _TOP_BIT, ordinals)
     bits[ordinals == NAN_ORDINAL] = NAN_BITS
     return bits.view(np.float64)
 
 
 def with_number(ordinals: np.ndarray, number: float) -> np.ndarray:
-    """Add a finite number to doubles given as ordinals; return the ordinals of the sums : int64[n]."""
+    """Add a finite number to doubles given as ordinals. Return the ordinals of the sums : int64[n]."""
     with np.errstate(over="ignore"):
         bits = (doubles_of(ordinals) + number).view(np.int64)
     sign = bits >> 63
@@ -72,14 +73,14 @@ def with_number(ordinals: np.ndarray, number: float) -> np.ndarray:
 
 
 def are_told_by_ordinals(array: pa.Array) -> bool:
-    """Return whether :func:`doubles_of` restores each double's bits; it cannot restore -0.0 or unusual NaNs."""
+    """Return whether :func:`doubles_of` restores each double's bits. It cannot restore -0.0 or unusual NaNs."""
     bits = fixed_view(array, 8).view(np.int64)
     odd = (bits == _TOP_BIT) | ((bits & ~_TOP_BIT >= NAN_ORDINAL) & (bits != NAN_BITS))
     return not odd.any()
 
 
 def words_of(width: int) -> tuple[Any, tuple[int, ...]]:
-    """Return numpy's type and the shape of one value of ``width`` bytes as raw words."""
+    """Return the NumPy type and the shape of one value of ``width`` bytes as raw words."""
     dtype = _DTYPES.get(width)
     if dtype is not None:
         return dtype, ()
@@ -99,7 +100,7 @@ def fixed_view(array: pa.Array, width: int) -> np.ndarray:
 
 
 def validity(array: pa.Array) -> np.ndarray | None:
-    """Return which values are not null : bool[n], or None if all are."""
+    """Return which values are not NULL : bool[n], or None if no value is NULL."""
     if array.null_count == 0:
         return None
     buf = array.buffers()[0]
@@ -120,14 +121,14 @@ def whole_numbers(index: np.ndarray) -> pa.Array:
 
 
 def counted(array: pa.Array) -> np.ndarray:
-    """Return the values of an integer array without nulls : int64[n]; Arrow's own conversion imports pandas."""
+    """Return the values of an integer array without NULLs : int64[n]. Arrow's own conversion would import pandas."""
     t = array.type
     dtype = np.dtype(f"{'u' if pa.types.is_unsigned_integer(t) else 'i'}{t.bit_width // 8}")
     return fixed_view(array, t.bit_width // 8).view(dtype).astype(np.int64)
 
 
 def truths(array: pa.Array) -> np.ndarray:
-    """Return the values of an array of bools : bool[n]; any value for null."""
+    """Return the values of an array of bools : bool[n]. NULLs have arbitrary values."""
     buffer = array.buffers()[1]
     return np.zeros(len(array), dtype=bool) if buffer is None else _bits_of(buffer, array)
 
@@ -143,18 +144,21 @@ def _compute() -> Any:
 
 
 def taken(rows: Any, places: pa.Array) -> Any:
-    """Return rows of an array, a chunked array, a batch or a table, as ``take`` does."""
+    """Return rows of an array, a chunked array, a batch or a table, like ``take``."""
     return _compute().call_function("take", [rows, places])
 
 
 def encoded(array: pa.Array) -> pa.DictionaryArray:
-    """Return an array as dictionary indices of its distinct values; null may be one of the values."""
+    """Return an array as dictionary indices of its distinct values. NULL may be one of the values."""
     compute = _compute()
     return compute.call_function("dictionary_encode", [array], compute.DictionaryEncodeOptions("encode"))
 
 
 def take(array: pa.Array, index: np.ndarray, width: int | None) -> pa.Array:
-    """Return rows of an array; few with ``width``, its type's :func:`byte_width`, by numpy, whose calls cost less."""
+    """Return rows of an array.
+
+    ``width`` is its type's :func:`byte_width`; NumPy gathers few rows of fixed width faster.
+    """
     if width is None or array.null_count or len(index) > _FEW:
         return taken(array, whole_numbers(index))
     return fixed_array(fixed_view(array, width).take(index, axis=0), None, array.type)
@@ -165,7 +169,7 @@ def bitmap(valid: np.ndarray) -> pa.Buffer:
 
 
 def over_buffers(t: pa.DataType, n: int, valid: np.ndarray | None, *buffers: pa.Buffer) -> pa.Array:
-    """Return an array over these buffers and a bitmap of which values are not null : bool[n], or None if all are."""
+    """Return an array over these buffers. ``valid`` : bool[n] marks the non-NULL values; None means all values."""
     if valid is None:
         return pa.Array.from_buffers(t, n, [None, *buffers], 0)
     return pa.Array.from_buffers(t, n, [bitmap(valid), *buffers], n - int(np.count_nonzero(valid)))
@@ -178,14 +182,15 @@ def fixed_array(values: np.ndarray, valid: np.ndarray | None, t: pa.DataType) ->
 
 @dataclass(slots=True)
 class Bytes:
-    """One byte string per row: ``buffer[offsets[i]:offsets[i+1]]``, with offsets : int64[n + 1], buffer : uint8[m]."""
+    """One byte string per row: ``buffer[offsets[i]:offsets[i+1]]``, with offsets : int64[n + 1] and buffer : uint8[m].
+    """
 
     offsets: np.ndarray
     buffer: np.ndarray
 
     @classmethod
     def of(cls, array: pa.Array) -> Bytes:
-        """Return the bytes of a string or binary array of any form; nulls are empty."""
+        """Return the bytes of a string or binary array of any form. NULLs are empty."""
         t = array.type
         if pa.types.is_string_view(t) or pa.types.is_binary_view(t) or pa.types.is_fixed_size_binary(t):
             array = array.cast(pa.large_binary())
@@ -202,7 +207,7 @@ class Bytes:
 
     @classmethod
     def fixed(cls, raw: np.ndarray) -> Bytes:
-        """Return rows of equal size, from a uint8[n, w]."""
+        """Return rows of equal size from raw : uint8[n, w]."""
         n, width = raw.shape
         return cls(np.arange(n + 1, dtype=np.int64) * width, np.ascontiguousarray(raw).reshape(-1))
 

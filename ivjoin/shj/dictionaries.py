@@ -1,8 +1,8 @@
-"""Handle dictionary columns, also within nested types, where each batch may bring its own dictionaries.
+"""Handle dictionary columns, also within nested types. Each batch may have its own dictionaries.
 
-Arrow concatenates such arrays with a dictionary of all their values. It retains values that no row uses any more, and
-cannot unify dictionaries of structs and lists. The functions here drop unused values from stored arrays.
-``ivjoin.shj.plain`` gives them indices of at least 32 bits.
+Arrow concatenates such arrays with a dictionary of all their values. It retains unused values, and cannot unify
+dictionaries of structs and lists. The functions here drop unused values from stored arrays. ``ivjoin.shj.plain`` gives
+them indices of at least 32 bits.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ __all__ = [
 ]  # fmt: skip
 
 _NUMBERS = {getattr(pa, f"{u}int{bits}")().id: np.dtype(f"{u}int{bits}") for u in ("", "u") for bits in (8, 16, 32, 64)}
-_FEW = 1024  # values that a dictionary may have beyond twice the rows that use it
+_FEW = 1024  # a dictionary may have this number of values on top of twice the rows that use it
 
 
 def compacted(array: pa.Array) -> pa.Array:
-    """Return the array without unused dictionary values, if they are many."""
+    """Return the array without unused dictionary values, if these are many."""
     if not has_dictionaries(array.type):
         return array
     return _changed(array, lambda a: a if len(a.dictionary) <= 2 * len(a) + _FEW else _in_use(a))
 
 
 def narrowed(array: pa.DictionaryArray, t: pa.DictionaryType) -> pa.DictionaryArray:
-    """Return a dictionary array with the index type of ``t``; raise CapacityError if it cannot address all values."""
+    """Return a dictionary array with the index type of ``t``. If it cannot address all values, raise CapacityError."""
     if array.type.index_type == t.index_type:
         return array
     most = 1 << (t.index_type.bit_width - pa.types.is_signed_integer(t.index_type))
@@ -49,8 +49,8 @@ def narrowed(array: pa.DictionaryArray, t: pa.DictionaryType) -> pa.DictionaryAr
 
 
 def renumbered(array: pa.DictionaryArray, index: pa.DataType, dictionary: pa.Array) -> pa.DictionaryArray:
-    """Return the rows with another index type, which must fit the (sound) indices, and another dictionary."""
-    # With numpy, because a cast and a check by Arrow take longer than a push of a few rows.
+    """Return the rows with another dictionary and another index type, which must fit the (sound) indices."""
+    # Use NumPy, because a cast and a check by Arrow take longer than a push of a few rows.
     was, offset, rows = array.type, array.offset, len(array)
     old, new, before = _NUMBERS[was.index_type.id], _NUMBERS[index.id], offset % 8
     valid, words = array.buffers()
@@ -65,7 +65,7 @@ def renumbered(array: pa.DictionaryArray, index: pa.DataType, dictionary: pa.Arr
 
 
 def one_array(arrays: Sequence[pa.Array], pool: pa.MemoryPool | None = None) -> pa.Array:
-    """Concatenate arrays of one column; dictionary indices widen if needed, other memory comes from ``pool``."""
+    """Concatenate arrays of one column. Dictionary indices widen if needed. Other memory comes from ``pool``."""
     t = arrays[0].type
     if not has_dictionaries(t):
         return pa.concat_arrays(arrays, memory_pool=pool)
@@ -79,7 +79,10 @@ def one_array(arrays: Sequence[pa.Array], pool: pa.MemoryPool | None = None) -> 
 def rows_of(
     parts: Sequence[pa.Array], firsts: Sequence[int], ids: np.ndarray, read: Callable[[], object] | None = None
 ) -> pa.Array:
-    """Return rows ``ids`` of a column in several arrays with these first rows; call ``read`` after each one."""
+    """Return rows ``ids`` of a column in several arrays, whose first rows are ``firsts``.
+
+    Call ``read`` after each array.
+    """
     if len(parts) == 1 or not len(ids):
         return taken(parts[0], whole_numbers(ids - firsts[0]))
     which = np.searchsorted(np.asarray(firsts), ids, side="right") - 1
@@ -97,7 +100,7 @@ def rows_of(
 
 
 def combined(table: pa.Table) -> pa.Table:
-    """Return the table with one chunk per column, if one array can store it; a dictionary may get wider indices."""
+    """Return the table with one chunk per column, if one array can store it. Dictionaries may get wider indices."""
     if not any(map(has_dictionaries, table.schema.types)):
         return table.combine_chunks()
     columns = [
@@ -115,7 +118,7 @@ def has_dictionaries(t: pa.DataType) -> bool:
 
 
 def _changed(array: pa.Array, change: Callable[[pa.DictionaryArray], pa.DictionaryArray]) -> pa.Array:
-    """Return the array with each dictionary array in it replaced by ``change`` of it."""
+    """Return the array after ``change`` has replaced each dictionary array in it."""
     if pa.types.is_dictionary(array.type):
         return change(array)
     if not has_dictionaries(array.type):
@@ -137,7 +140,7 @@ def _one_dictionary(arrays: Sequence[pa.DictionaryArray]) -> pa.DictionaryArray:
         if all(a.type == t for a in arrays):
             try:
                 return pa.concat_arrays(arrays)
-            except pa.ArrowInvalid:  # more values than indices
+            except pa.ArrowInvalid:  # more values than the indices can address
                 if t.index_type.bit_width >= 32:
                     raise
         return pa.concat_arrays([_widened(a) for a in arrays])
@@ -146,7 +149,7 @@ def _one_dictionary(arrays: Sequence[pa.DictionaryArray]) -> pa.DictionaryArray:
 
 
 def with_nulls_in_rows(array: pa.Array) -> pa.Array:
-    """Return the same rows with null indices in place of indices of null values, also within nested types."""
+    """Return the same rows with NULL indices in place of indices of NULL values, also within nested types."""
     return _changed(array, _null_by_index)
 
 
@@ -183,7 +186,10 @@ def _widened(array: pa.DictionaryArray) -> pa.DictionaryArray:
 
 
 def sound(array: pa.Array) -> pa.Array:
-    """Return the array with null for each index that is out of range; pyarrow produces these below a null struct."""
+    """Return the array with NULL for each index that is out of range.
+
+    PyArrow creates such indices below a NULL struct.
+    """
     if not pa.types.is_dictionary(array.type):
         return array
     words = fixed_view(array.indices, array.type.index_type.bit_width // 8)  # a negative index is a large word
@@ -208,7 +214,7 @@ def _in_use(array: pa.DictionaryArray) -> pa.DictionaryArray:
 
 
 def _numbers(array: pa.DictionaryArray) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return the rows' indices : int64[n], 0 for null, and which are not null : bool[n], None if all."""
+    """Return the rows' indices : int64[n], 0 for NULL, and the non-NULL rows : bool[n], or None if no row is NULL."""
     indices = array.indices
     valid = validity(indices)
     numbers = counted(indices)

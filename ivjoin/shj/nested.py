@@ -18,11 +18,12 @@ _MOST_NARROW = 2**31 - 1  # values that 32-bit offsets can address
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The parts of a nested array: ``children``, the ranges of values that the rows use, and for
+    """The parts of a nested array. ``children`` are limited to the values that the rows use.
 
-    - all: valid : bool[rows] or None
-    - lists and maps: ends : int64[rows + 1], row ``i`` has the values ``ends[i]`` to ``ends[i + 1]``
-    - unions: which : int64[rows], the child's number; if dense, places : int32[rows], the place in that child
+    - All types have ``valid`` : bool[rows] or None.
+    - Lists and maps have ``ends`` : int64[rows + 1]. Row ``i`` has the values ``ends[i]`` to ``ends[i + 1]``.
+    - Unions have ``which`` : int64[rows], the number of the child. Dense unions have ``places`` : int32[rows], the
+      place in that child.
     """
 
     rows: int
@@ -42,14 +43,14 @@ def is_taken_apart(t: pa.DataType) -> bool:
 
 
 def has_unions(t: pa.DataType) -> bool:
-    """Return whether a type contains unions. IPC reads empty ones without buffers, and then ``nbytes`` crashes."""
+    """Return whether a type contains unions. IPC reads empty unions without buffers, and ``nbytes`` then crashes."""
     if isinstance(t, pa.BaseExtensionType):
         return has_unions(t.storage_type)
     return pa.types.is_union(t) or any(has_unions(t.field(i).type) for i in range(t.num_fields))
 
 
 def parts_of(array: pa.Array) -> Parts:
-    """Take an array of structs, lists, list views, maps or unions apart."""
+    """Split an array of structs, lists, list views, maps or unions into its parts."""
     t, n = array.type, len(array)
     if pa.types.is_union(t):
         return _parts_of_union(array)
@@ -95,7 +96,7 @@ def _parts_of_union(array: pa.UnionArray) -> Parts:
 
 
 def end_to_end(parts: Sequence[Parts], children: Sequence[pa.Array]) -> Parts:
-    """Concatenate the rows of several arrays whose children have been concatenated already."""
+    """Concatenate the rows of several arrays whose children are already concatenated."""
     valid = ends = None
     if any(p.valid is not None for p in parts):
         valid = np.concatenate([np.ones(p.rows, dtype=bool) if p.valid is None else p.valid for p in parts])
@@ -115,7 +116,7 @@ def end_to_end(parts: Sequence[Parts], children: Sequence[pa.Array]) -> Parts:
 
 
 def made_of(parts: Parts, like: pa.DataType) -> pa.Array:
-    """Build an array like ``like`` with these children; raise CapacityError if offsets cannot address all."""
+    """Build an array like ``like`` with these children. If offsets cannot address all values, raise CapacityError."""
     t, pt = with_children(like, [c.type for c in parts.children]), pa.types
     there, nulls = None, 0
     if parts.valid is not None:

@@ -1,4 +1,4 @@
-"""Convert types for which Arrow has no ``take`` or ``concat`` to plain types, and back."""
+"""Convert types to plain types and back, if Arrow has no ``take`` or ``concat`` for them."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ __all__ = [
 
 
 def plain_type(t: pa.DataType) -> pa.DataType:
-    """Return the type that replaces one without a ``take`` in Arrow (views, run ends), also within nested types.
+    """Return the type that replaces a type without Arrow's ``take`` (views, run ends), also within nested types.
 
-    Lists replace list views, because ``take`` of a list view keeps all values. Dictionaries get indices of at least 32
-    bits.
+    Lists replace list views, because ``take`` of a list view retains all values. Dictionaries get indices of at least
+    32 bits.
     """
     pt = pa.types
     if pt.is_dictionary(t):
@@ -46,7 +46,7 @@ def plain_type(t: pa.DataType) -> pa.DataType:
 
 
 def to_plain(array: pa.Array, t: pa.DataType) -> pa.Array:
-    """Return an array as its :func:`plain_type` ``t``."""
+    """Convert an array to its :func:`plain_type` ``t``."""
     if array.type == t:
         return array
     if isinstance(array.type, pa.BaseExtensionType):
@@ -70,14 +70,14 @@ def to_plain(array: pa.Array, t: pa.DataType) -> pa.Array:
 
 
 def _with_plain_values(array: pa.Array) -> pa.Array:
-    """Return the same list views over values of a plain type, in whatever order the values lie."""
+    """Return the same list views over values of a plain type. The values may be in any order."""
     values = to_plain(array.values, plain_type(array.type.value_type))
     own = with_children(array.type, [values.type])
     return pa.Array.from_buffers(own, len(array), array.buffers()[:3], array.null_count, array.offset, [values])
 
 
 def from_plain(array: pa.Array, t: pa.DataType) -> pa.Array:
-    """Convert a plain array back to ``t``; raise CapacityError if its dictionary cannot address all values."""
+    """Convert a plain array back to ``t``. If its dictionary cannot address all values, raise CapacityError."""
     if array.type == t:
         return array
     if pa.types.is_run_end_encoded(t):
@@ -101,7 +101,10 @@ def from_plain(array: pa.Array, t: pa.DataType) -> pa.Array:
 
 
 def _in_runs(array: pa.Array, ends: pa.DataType) -> pa.RunEndEncodedArray:
-    """Run-end encode an array, one run per row if Arrow cannot compare; raise CapacityError for too many rows."""
+    """Run-end encode an array.
+
+    If Arrow cannot compare values, use one run per row. Too many rows raise a CapacityError.
+    """
     import pyarrow.compute as pc
 
     most = (1 << (ends.bit_width - 1)) - 1
@@ -135,12 +138,12 @@ def rows_at(batch: pa.RecordBatch, index: np.ndarray) -> pa.RecordBatch:
 
 
 def nulls(n: int, t: pa.DataType) -> pa.Array:
-    """Return n nulls; ``pyarrow.nulls`` builds unreadable arrays of run ends within a struct."""
+    """Return n NULLs. ``pyarrow.nulls`` builds unreadable arrays of run ends within a struct."""
     return from_plain(pa.nulls(n, plain_type(t)), t)
 
 
 def no_rows(schema: pa.Schema) -> pa.RecordBatch:
-    """Return a batch of a schema without rows; Arrow cannot build one with dictionaries of times or of views."""
+    """Return a batch of a schema without rows. Arrow cannot build one with dictionaries of times or of views."""
     return pa.RecordBatch.from_arrays([nulls(0, t) for t in schema.types], schema=schema)
 
 
@@ -155,7 +158,7 @@ def value_type(t: pa.DataType) -> pa.DataType:
 
 
 def to_values(array: pa.Array, t: pa.DataType) -> pa.Array:
-    """Return an array as its :func:`value_type` ``t``."""
+    """Convert an array to its :func:`value_type` ``t``."""
     if array.type == t:
         return array
     plain = to_plain(array, plain_type(array.type))
@@ -179,7 +182,7 @@ def plain_rows(table: pa.Table) -> pa.Table:
 
 
 def from_plain_rows(batch: pa.RecordBatch, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a batch in the types of ``schema``; in pieces, if a dictionary cannot address all values."""
+    """Yield the rows of a batch in the types of ``schema``, in pieces if a dictionary cannot address all values."""
     if batch.schema.types == schema.types:
         yield batch
         return
@@ -196,7 +199,7 @@ def from_plain_rows(batch: pa.RecordBatch, schema: pa.Schema) -> Iterator[pa.Rec
 
 
 def in_few_batches(batches: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    """Join batches to one, or to as few as can address their text and dictionary values."""
+    """Combine batches into one, or into as few as can address their text and dictionary values."""
     table = pa.Table.from_batches(batches)
     whole = combined(plain_rows(table)).to_batches()
     return [piece for batch in whole for piece in from_plain_rows(batch, table.schema)]

@@ -23,15 +23,15 @@ OPERATOR = _record(
     "row node steps n_chosen probe_end",  # the progress of its probe
     "late_rows peak_rows pushes largest",
     "live_keys n_ids n_free free table_size slots_size key_kind",
-    "passed stirred",  # table entries of other keys that this push probed; whether keys are hashed by a stronger mixer
-    "n_named grows",  # rows of the batch whose keys have ids; whether capacity for keys grows as keys get ids
+    "passed stirred",  # table entries of other keys that this push probed; whether a stronger mixer hashes the keys
+    "n_named grows",  # rows of the batch whose keys have ids; whether capacity grows as keys get ids
     "table slots spans arena rest key_sizes",  # address
     "arena_room arena_top key_bytes",
     "room_rows room_pairs dead_size",
     "values absent marks usable key_ids matched kept alone dead every chosen kept_at chosen_at pair_rows pair_places",
     "state_at",  # address
     "batch_size within raises drops never full_predicate rekeyed prepared masked blocks n_fields out_which emitted",
-    "loosens by_ring",  # whether rows may be in no list; whether matches are searched in the ring, not in lists
+    "loosens by_ring",  # whether some rows may be in no list; whether matches are searched in the ring instead of lists
     "sides in_struct out_struct releaser in_values in_valid fields",  # address
 )
 SIDE = _record(
@@ -39,20 +39,22 @@ SIDE = _record(
     "n_bands n_primary n_sources n_columns n_stored n_trackers n_terms fitted",
     "rows bands sources columns stored rings trackers terms bounds expiry",  # address
     "least most peak_span steps linked refused probed retired rows_in trimmed",
-    # `since`: the first id from which rows lie in the order of the first axis. `swept`: the row where the last sweep
-    # ended. `sweeps`: whether the last probe was a sweep. `loose`: 1 + the first id in no list; 0 if all are in lists.
+    # `since`: the first id from which rows are in the order of the first axis. `swept`: the row where the last sweep
+    # ended. `sweeps`: whether the last probe was a sweep. `loose`: 1 + the first id in no list, or 0 if all are in
+    # lists.
     "since swept sweeps loose",
-    # When Python can bound the other side's later rows better than their orders do: `look_every` is the number of rows
-    # between two calls of Python (0: never), `look_least` its minimum, `unlooked` the rows since the last call,
-    # `looks_left` the useless calls until `look_every` doubles, `looks_next` the value it restarts from.
+    # These apply if Python can bound the other side's later rows better than their orders do. `look_every` is the
+    # number of rows between two calls of Python (0: never), and `look_least` its minimum. `unlooked` are the rows since
+    # the last call. `looks_left` are the useless calls until `look_every` doubles. `looks_next` is the value it
+    # restarts from.
     "look_every look_least unlooked looks_left looks_next",
     "owes keeps semi single mode decide by_python patience has_nulls beyond packs n_pieces",
     "n_key_words n_key_pieces n_texts n_checks n_sums",
     "key_words pieces texts checks extents sums",  # address
 )
-# An input of the join as ordinals: a column, or an expression that Python computes (column -1). With ``arithmetic``,
-# a column as doubles plus, minus or times another column or ``number`` (as bits). With LEAST, the least double that
-# reaches the ordinal of source ``second`` plus ``second_code`` once ``number`` is added to it.
+# An input of the join as ordinals: a column, or an expression that Python computes (column -1). With ``arithmetic``, it
+# is a column as doubles plus, minus or times another column or ``number`` (as bits). With LEAST, it is the least double
+# that, plus ``number``, reaches the ordinal of source ``second`` plus ``second_code``.
 SOURCE = _record(
     "column code guard_low guard_high low high spares_nan role has_absent", "arithmetic second second_code number"
 )
@@ -64,37 +66,37 @@ TRACKER = _record(
 TERM = _record("axis tracker low high least most")
 BOUND = _record("low high least most")  # of an axis
 EXPIRY = _record("used last bound cursor heap size room")  # [axis, falling]
-# A stored column that the kernel writes. The width is 0 if the column is an axis or the key; ``ring`` is then 1 if the
-# ordinals are those of doubles.
+# A stored column that the kernel writes. The width is 0 if the column is an axis or the key. ``ring`` is then 1 if the
+# ordinals represent doubles.
 STORED = _record("column ring width valid")
 # An output column. For text, ``width`` is the width of an offset. ``alike``: equal values of both sides have the same
 # bytes, so the column may be taken from the probe side.
 FIELD = _record("left right width alike kind")
-# A piece of a byte-string key: its source or column (the other is -1), and whether null is a value like any other. For
-# text, ``width`` is the width of an offset.
+# A piece of a byte-string key: its source or its column (the other is -1), and whether NULL equals NULL. For text,
+# ``width`` is the width of an offset.
 KEY_PIECE = _record("kind source column width safe nulls")
-# A word of a key of ordinals: a row of ``values``, either read or, if null is a value, computed from the read one.
+# A word of a key of ordinals: a row of ``values``. It is read, or computed from a read row if NULL equals NULL.
 KEY_WORD = _record("row source kind")
-# A column of the input as it is stored. If the column is not words, ``values`` is the address of its TEXT record.
-# Stride 0: the key, a word. For text, stride -1 - k: piece k of a byte-string key. For words, a negative stride:
-# ordinals of doubles, -stride bytes apart.
+# A stored column of the input. If the values are not words, ``values`` is the address of the column's TEXT record. The
+# stride has special values. 0: the key, a word. -1 - k, for text: piece k of a byte-string key. Another negative
+# stride, for words: ordinals of doubles, -stride bytes apart.
 RING = _record("values stride valid")
-# A stored column of text or bools. A bool column has ``starts`` alone, its values. ``room``: usable bytes of the arena.
+# A stored column of text or bools. A bool column has only ``starts``, its values. ``room``: usable bytes of the arena.
 TEXT = _record("column kind start_width offset_width room top base next wanted", "starts arena valid")  # address
 
-# A slice: two batches that are joined as a whole, see ``slice_join``. ``probe`` is the probe side; the other one is the
-# build side. The slice owns the rows from ``from`` to ``to`` of each side; the others are halo rows.
+# A slice: two batches that are joined as a whole, see ``slice_join``. ``probe`` is the probe side; the other side is
+# the build side. The slice owns the rows from ``from`` to ``to`` of each side; the other rows are halo rows.
 SLICE = _record(
     "phase probe key_kind n_ids room block_rows n_fields",
     "probe_from probe_to build_from build_to",
-    "segment keyed exact rises n_pairs asked cursor total listed which",  # its progress
+    "segment keyed exact rises n_pairs asked cursor total listed which",  # progress of the slice
     "turned_by",  # entries between the two arrays of ``turned``
     "operators first last spare probe_ids build_ids ends rows table words used turned",  # address
     "out_probe out_build at to clean state",  # address
 )
 
-# The bits of a push's status. All but OUTPUT, TIDY and SWEEP request something and another call. HEAP comes with ROOM:
-# the heaps of out-of-order rows need capacity.
+# The bits of a push's status. All except OUTPUT, TIDY and SWEEP request an action and another call. HEAP accompanies
+# ROOM: the heaps of out-of-order rows need capacity.
 OUTPUT, MORE, ROOM, LATE, TIDY, SWEEP, FULL = 1, 2, 4, 8, 16, 32, 64
 DECIDE, GATHER, STORE, BOUNDS, INDEX, RUNS, PIECE, HEAP, BEYOND, KEYS = (
     128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536
@@ -103,20 +105,20 @@ DECIDE, GATHER, STORE, BOUNDS, INDEX, RUNS, PIECE, HEAP, BEYOND, KEYS = (
 # The phases of a push.
 BEGIN, PROBING, EMITTING, KEEPING, STORING, ALONE, BOUNDING, PRUNING, EVICTED, NAMING, GROUPING = range(11)
 
-LINK = 2  # in place of a side: put all rows into lists
+LINK = 2  # passed in place of a side: put all rows into lists
 TEXT_ALONE, ARRAYS = 1, 2  # columns of a side that the push does not store itself
 WORDS, BYTES, BITS = range(3)  # kinds of column
 NO_KEY, INT, INTS, GIVEN = range(4)  # kinds of key: none, one ordinal, several, byte strings
-AS_READ, VALUE_WORD, VALIDITY_WORD = range(3)  # the source's value; its value, 0 for null; whether it is not null
+AS_READ, VALUE_WORD, VALIDITY_WORD = range(3)  # the source's value; its value, or 0 for NULL; whether it is not NULL
 ORDINAL_PIECE, TEXT_PIECE, FIXED_PIECE, VALIDITY_PIECE = range(4)
 AS_DOUBLE, PLUS, MINUS, TIMES, LEAST = range(1, 6)  # arithmetic of a source
 USABLE, KEYED, WILD, DROPPED = 1, 2, 4, 8  # marks of a row of the batch
-BAND_ROLE, KEY_ROLE = 1, 2  # what a null in a source means for its row
+BAND_ROLE, KEY_ROLE = 1, 2  # the effect of a NULL in a source on its row
 
 NAN_ORDINAL = 0x7FF0_0000_0000_0001  # as in ``ivjoin.expr.ordinal``
-NAN_BITS = 0x7FF8_0000_0000_0000  # of the NaN that represents all of them
+NAN_BITS = 0x7FF8_0000_0000_0000  # bits of the NaN that represents all NaNs
 
-# How a source is read.
+# How to read a source.
 I8, I16, I32, I64, U8, U16, U32, U64, F32, F64, D128 = range(1, 12)
 CODES = {
     ("i", 1): I8, ("i", 2): I16, ("i", 4): I32, ("i", 8): I64, ("u", 1): U8, ("u", 2): U16, ("u", 4): U32,
@@ -124,7 +126,7 @@ CODES = {
 }
 
 
-# The functions below work on words, because numpy is several times slower on structured values.
+# The functions below use words, because NumPy is several times slower on structured values.
 
 
 def blank(record: np.dtype, n: int) -> np.ndarray:
@@ -135,12 +137,12 @@ def as_words(table: np.ndarray) -> np.ndarray:
     """Return the words of a table of records as a flat view : int64[...]."""
     base = table.base
     if type(base) is np.ndarray and base.dtype == np.int64 and base.ndim == 1 and base.nbytes == table.nbytes:
-        return base  # a ``blank`` one
+        return base  # a table created by ``blank``
     return table.reshape(-1).view(np.int64)
 
 
 def placed(record: np.dtype, **fields: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the word indexes and the values of some fields : int64[n] each, to be written at once."""
+    """Return the word indexes and the values of fields : int64[n] each, to be written at once."""
     words = words_of(record)
     return np.array([words[name] for name in fields]), np.array([int(v) for v in fields.values()], dtype=np.int64)
 
@@ -155,7 +157,7 @@ def words_of(record: np.dtype) -> dict[str, int]:
 
 
 class Register:
-    """An attribute that is a field of a record: ``obj._registers`` is the record as int64 words."""
+    """An attribute that is a field of a record. ``obj._registers`` is the record as int64 words."""
 
     __slots__ = ("_at",)
 

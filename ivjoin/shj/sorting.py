@@ -1,4 +1,4 @@
-"""Sort int64 values, as a whole or per key, by radix where that is faster than by comparison (Knuth 3, 5.2.5)."""
+"""Sort int64 values, all together or per key. Use radix sort where it is faster than comparisons (Knuth 3, 5.2.5)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def scratch_of(rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def order_by_key(kids: np.ndarray, values: np.ndarray, n_ids: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Sort values within each key, stably; the key ids are from 0 to ``n_ids - 1``.
+    """Sort values within each key, stably. The key ids are from 0 to ``n_ids - 1``.
 
     Return starts : int64[n_ids + 1], where each key begins, and the values by key and their positions : int64[n].
     """

@@ -1,1 +1,1 @@
-"""The stored state of one side of a join: columns, keys, lists, sorted runs."""
+"""Store the state of one side of a join: columns, keys, lists and sorted runs."""

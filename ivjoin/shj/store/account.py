@@ -1,4 +1,4 @@
-"""Account for an operator's memory: larger allocations are requested first, so that it may spill, shed or refuse."""
+"""Account for an operator's memory. Larger allocations are requested first, so that it may spill, shed or refuse."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from ivjoin.shj.store.disk.backing import Files
 
 __all__ = ["Account"]
 
-_UNCOUNTED = 24 << 20  # bytes of temporary copies that a limit need not cover
+_UNCOUNTED = 24 << 20  # bytes of temporary copies that a limit does not count
 
 
 class Account:
-    """The memory limit of an operator, and what happens before an allocation would exceed it.
+    """The memory limit of an operator, and the action before an allocation would exceed it.
 
     Attributes
     ----------
     limit : int or None
         Bytes, as ``metrics.state_bytes`` counts them. None means no limit.
     on_full : callable of (needed, held), optional
-        Called with the bytes needed and in use before an allocation that would exceed the limit. If it raises, the
-        push is refused and nothing has changed. It is called again until the allocation fits, as long as it returns
-        True or the bytes have shrunk. Otherwise the allocation goes ahead. Without it, CapacityError is raised.
+        Called with the bytes needed and in use before an allocation that would exceed the limit. If it raises, the push
+        is refused and nothing has changed. It is called again until the allocation fits, as long as it returns True or
+        the bytes have shrunk. Otherwise the allocation proceeds. Without it, CapacityError is raised.
     files : Files, optional
         The files of the arrays that were moved out of memory.
     refused : bool
-        Whether it has raised since this was last set to False.
+        Whether a request has failed since this was last set to False.
     promised : int
         Bytes that :meth:`promise` has reserved and that are not allocated yet.
 
@@ -51,32 +51,33 @@ class Account:
         return self.limit is None or self._held() <= self.limit
 
     def want_disk(self, nbytes: int) -> None:
-        """Check that files can grow by ``nbytes`` bytes; raise MemoryLimitError if the disk lacks the space."""
+        """Check that files can grow by ``nbytes`` bytes. If the disk lacks the space, raise MemoryLimitError."""
         if self.files is not None:
             self.files.reserve(nbytes)
 
     def beyond(self, nbytes: int) -> int:
-        """Return how many bytes of a temporary copy of ``nbytes`` bytes must fit the limit; 24 MiB are exempt."""
+        """Return how many bytes of a temporary copy of ``nbytes`` bytes count towards the limit. 24 MiB are exempt."""
         return max(0, nbytes - _UNCOUNTED) if self.limit is not None else 0
 
     def ask(self, more: int | Callable[[], int]) -> None:
-        """Call :meth:`want`, but continue if the memory is not available: the caller is about to remove rows."""
+        """Request memory like :meth:`want`, but continue without it, because the caller is about to remove rows."""
         try:
             self.want(more)
         except CapacityError:
             self.refused = False
 
     def promise(self, more: int) -> None:
-        """Reserve memory that is allocated later in the same push; raise as :meth:`want`."""
+        """Reserve memory that is allocated later in the same push. Raise the errors of :meth:`want`."""
         self.want(more)
         if self.limit is not None:
             self.promised += more
 
     def want(self, more: int | Callable[[], int]) -> None:
-        """Request ``more`` bytes, evaluated again after each ``on_full``; raise CapacityError, or as it does.
+        """Request ``more`` bytes. A callable ``more`` is evaluated again after each call of ``on_full``.
 
-        ``on_full`` is ``PairLimits._on_full``, ``LookupLimits._on_full`` or ``SharedLimit._on_full``. They free memory
-        (rows are spilled, shed or evicted, which a refusal does not undo) or raise MemoryLimitError.
+        ``on_full`` is ``PairLimits._on_full``, ``LookupLimits._on_full`` or ``SharedLimit._on_full``. These free memory
+        by spilling, shedding or evicting rows, which a refusal does not undo. If they cannot, they raise
+        MemoryLimitError. Without ``on_full``, CapacityError is raised.
         """
         if self.limit is None:
             return
@@ -91,7 +92,7 @@ class Account:
                     )
                 again = self.on_full(needed + self.promised, held)
             except BaseException as e:
-                self.refused = not isinstance(e, SpillError)  # it leaves some arrays moved, others not
+                self.refused = not isinstance(e, SpillError)  # after a SpillError, only some of the arrays are moved
                 raise
             before, needed = needed, more() if callable(more) else needed
             if again is not True and needed >= before and self._held() >= held:

@@ -1,6 +1,6 @@
 """Store slots and hash table entries of the key ids, grow them, and reuse ids.
 
-Rebuilding the table frees the ids of keys that no stored row uses, so its size follows the live keys.
+Rebuilding the table frees the ids of keys without stored rows, so its size follows the number of live keys.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ivjoin.shj.store.sizes import TIGHT
 __all__ = ["KeyTable"]
 
 _ROWS = 1 << 16  # rows that get ids at once
-_MOST_KEYS = 2**30  # ids are int32, and so are the table's entries
+_MOST_KEYS = 2**30  # ids and the table's entries are int32
 _SLOTS, _SLOTS_SIZE, _TABLE, _TABLE_SIZE, _KEY_KIND = map(
     registers.words_of(registers.OPERATOR).__getitem__, ("slots", "slots_size", "table", "table_size", "key_kind")
 )
@@ -29,7 +29,7 @@ _EMPTY_SLOTS = np.full((16, 8), -1, dtype=np.int32)
 
 
 def _table_size(entries: int) -> int:
-    """Return the size of a hash table that is at most half full: longer probe sequences mispredict branches."""
+    """Return the size of a hash table that is at most half full. Longer probe sequences mispredict branches."""
     return max(64, 1 << (2 * entries - 1).bit_length())
 
 
@@ -40,13 +40,13 @@ def _check(keys: int) -> None:
 
 
 class KeyTable:
-    """Slots of the keys: heads, tails and fingers of both sides, and the key itself if it is a word.
+    """Slots of the keys: heads, tails and fingers of both sides, and the key itself if it is one word.
 
     ``slots`` : int32[n, 8], see ``index_kernels``. Ids without rows form a linked list that begins with ``_free``.
-    Methods that sweep or shrink free ids, so callers must not hold ids across them.
+    Methods that sweep or shrink free ids, so callers must not use earlier ids afterwards.
     """
 
-    kind: int  # the constant of `registers` by which kernels know the class
+    kind: int  # the constant of `registers` that identifies the class for kernels
     _id_bytes = 32  # bytes per id of all arrays that are indexed by id
 
     n_ids = registers.Register(registers.OPERATOR, "n_ids")
@@ -67,7 +67,7 @@ class KeyTable:
 
     @property
     def used(self) -> int:
-        """Ids in use, including those whose last row has left since the last sweep."""
+        """Ids in use, including ids whose last row was removed since the last sweep."""
         return self.n_ids - self._n_free
 
     @property
@@ -84,7 +84,7 @@ class KeyTable:
         return in_memory(self.slots) + in_memory(self._table)
 
     def clear(self, account: Account) -> None:
-        """Reset to the initial state in the same memory, for another account."""
+        """Reset to the initial state, with the same memory, for another account."""
         self._account = account
         self.slots[: self.n_ids] = -1  # the other slots are unused
         self._table[:] = 0
@@ -92,7 +92,7 @@ class KeyTable:
         self._free = -1
 
     def reserve(self, n: int, slots: bool = True) -> None:
-        """Reserve capacity for n new keys, which may sweep. Without ``slots``, only the table grows."""
+        """Reserve capacity for n new keys. This may sweep. Without ``slots``, only the table grows."""
         need, entries = self._needs(n)
         if 2 * entries > len(self._table) or (slots and need > len(self.slots)):
             if many := self.used > self._many():
@@ -100,7 +100,7 @@ class KeyTable:
             self._room(n, many, slots)
 
     def _room(self, n: int, ahead: bool, slots: bool) -> None:
-        """Reserve capacity for n more keys; with ``ahead``, for as many as fit until kernels request a sweep."""
+        """Reserve capacity for n more keys. With ``ahead``, reserve as many as fit until kernels request a sweep."""
 
         def sizes() -> tuple[int, int]:
             need, entries = self._needs(n, ahead)
@@ -113,7 +113,7 @@ class KeyTable:
     def grow(self, n: int, rows: int) -> None:
         """Grow while a batch's ids are in use, by part of the ids that the last n of its ``rows`` rows may need.
 
-        If n is at least the number of ids, the ids double. Otherwise they grow by a quarter.
+        If n is at least the number of ids, the number of ids doubles. Otherwise it grows by a quarter.
         """
         some = max(key_kernels.SOME_ROOM, rows // 4)
         more = min(n, max(some, self.n_ids if n >= self.n_ids else self.n_ids // 4))
@@ -129,7 +129,7 @@ class KeyTable:
             self._account.want_disk(more + (0 if in_memory(self._table) else 4 * size))
         try:
             if cap > len(self.slots):
-                self._grow_ids(cap)  # first: if the slots then fail to grow, these are merely too large
+                self._grow_ids(cap)  # do this first: if the slots then fail to grow, these arrays are merely too large
                 slots = resized(self.slots, cap, self.n_ids)
                 slots[self.n_ids :] = -1
                 self.slots = slots
@@ -143,9 +143,9 @@ class KeyTable:
             self.point()
 
     def _pieces(self, n: int) -> Iterator[slice]:
-        """Cut n rows whose keys get ids into slices, so that capacity for a key per row is not needed at once.
+        """Cut n rows whose keys get ids into slices, so that capacity for one key per row is not needed at once.
 
-        If a sweep is possible, there is one slice: a sweep would free ids that no stored row uses yet.
+        If a sweep is possible, return one slice, because a sweep would free ids that no stored row uses yet.
         """
         step = _ROWS if self.n_ids + n <= self._many() else max(n, 1)
         return (slice(start, min(start + step, n)) for start in range(0, n, step))
@@ -159,11 +159,11 @@ class KeyTable:
         return max(need, entries), entries
 
     def more(self, n: int, nbytes: int) -> int:
-        """Return the bytes that n new keys of ``nbytes`` bytes in total take, if no id is reused."""
+        """Return the bytes that n new keys of ``nbytes`` bytes in total need, if no id is reused."""
         return self._more(*self._sizes(*self._needs(n)))
 
     def _sizes(self, need: int, entries: int) -> tuple[int, int]:
-        """Return how many slots to allocate for ``need`` ids, and how many table entries for ``entries`` keys."""
+        """Return the number of slots for ``need`` ids, and of table entries for ``entries`` keys."""
         slack = max(self.n_ids // 8, min(self.n_ids, key_kernels.SOME_KEYS // 2))  # an eighth for large tables
         cap, size = self._with_slack(need, entries, slack)
         if in_memory(self.slots) and self._account.fits(self._more(cap, size)):
@@ -180,7 +180,7 @@ class KeyTable:
         return more + (4 * (size - len(self._table)) + self._account.beyond(table) if table else 0)
 
     def sweep(self, n: int = 0, part: int = 4) -> bool:
-        """Free the ids that no row uses, with capacity for n more keys, if they are many. Return whether they were.
+        """Free the unused ids, with capacity for n more keys, if these ids are many. Return whether they were freed.
 
         They are many if they exceed ``1 / part`` of the live ones, or if the arrays are eight times too large.
         """
@@ -191,16 +191,16 @@ class KeyTable:
         return True
 
     def take_back(self, n: int) -> None:
-        """Free all ids that no row uses, however few, as :meth:`sweep`."""
+        """Free all unused ids, however few they are. See :meth:`sweep`."""
         with suppress(MemoryLimitError):
-            self._sweep(n)  # if the disk has no space for the smaller table, a later call tries again
+            self._sweep(n)  # if the disk lacks space for the smaller table, a later call tries again
 
     def _many(self) -> int:
         """Return the number of ids above which the kernels request a sweep."""
         return self.live + self.live // 4 + key_kernels.SOME_KEYS
 
     def _sweep(self, n: int) -> None:
-        """Free ids and rebuild the table; shrink the slots too if they are twice what is needed."""
+        """Free ids and rebuild the table. If the slots are twice as large as needed, shrink them too."""
         if self._account.files is not None:
             filed = [a for a in (self.slots, self._table, *self._beside()) if not in_memory(a)]
             self._account.want_disk(sum(a.nbytes for a in filed))
@@ -209,15 +209,18 @@ class KeyTable:
             cap = self._needs(n)[0] + self.n_ids // 8 + 16
             if 2 * cap <= len(self.slots):
                 self._shorten(cap)
-            # The kernels request a sweep when there are more than these, without the last batch.
+            # The kernels request a sweep when more ids than these exist, without the last batch.
             self._remake(_table_size(self._many() + 2 * n))
 
     def has_many_rows(self, rows: int) -> bool:
-        """Return whether keys have so many rows each that capacity need not be reserved before keys get ids."""
+        """Return whether keys have many rows each, so that capacity need not be reserved before keys get ids."""
         return 2 * rows > key_kernels.MANY_ROWS * self.used
 
     def fit(self, rows: int) -> None:
-        """Shrink nearly to the live keys, if each has many of the ``rows``; kernels request it (``has_spare_room``)."""
+        """Shrink nearly to the live keys if each has many of the ``rows``.
+
+        Kernels request this (``has_spare_room``).
+        """
         if self._account.files is not None or rows <= key_kernels.MANY_ROWS * self.live:
             return
         self._take_back()
@@ -238,7 +241,7 @@ class KeyTable:
         self._grow_ids(cap)
 
     def _remake(self, size: int) -> None:
-        """Rebuild the table from the keys that rows use, with at most ``size`` entries."""
+        """Rebuild the table from the keys with rows. It has at most ``size`` entries."""
         self._table = fresh(self._table, min(size, len(self._table)))
         self._table[:] = 0
         self._compact()
@@ -247,10 +250,10 @@ class KeyTable:
             key_kernels.rehash(self.operator_address)
 
     def _compact(self) -> None:
-        """Free the memory of keys outside the slots that no row uses."""
+        """Free the memory of unused keys that is not in the slots."""
 
     def _beside(self) -> tuple[np.ndarray, ...]:
-        """Return the arrays of keys outside the slots that a sweep rebuilds."""
+        """Return the arrays of keys that are not in the slots and that a sweep rebuilds."""
         return ()
 
     def _grow_ids(self, cap: int) -> None:

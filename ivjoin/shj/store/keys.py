@@ -1,8 +1,8 @@
 """Map each distinct join key to one dense id, shared by both sides.
 
 A key of one column with an ordinal (ints, floats, times, bools, short decimals) is one word. Several such columns, and
-null-safe ones, are several words. Other keys, such as strings, are packed into bytes without ambiguity. Words or bytes
-decide whether keys are equal; a hash alone never does.
+null-safe ones, form several words. Other keys, such as strings, are packed into bytes without ambiguity. Words or bytes
+decide whether keys are equal. A hash alone never does.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class IntKeys(KeyTable):
         return address(self.slots) + 8 * key_kernels.KEY_WORD
 
     def ids(self, keys: np.ndarray, usable: np.ndarray | None) -> np.ndarray:
-        """Return the id of each key : int64[n]; -1 where ``usable`` is False."""
+        """Return the id of each key : int64[n], or -1 where ``usable`` is False."""
         out = np.empty(len(keys), dtype=np.int64)
         for cut in self._pieces(len(keys)):
             some = keys[cut]
@@ -79,7 +79,7 @@ class IntKeys(KeyTable):
 
 
 class WordKeys(IntKeys):
-    """Keys of several words: a hash of all words stands in the slots, all words but the last in a second array."""
+    """Keys of several words. The slots have a hash of all words, and a second array has all words except the last."""
 
     kind = registers.INTS
 
@@ -98,12 +98,12 @@ class WordKeys(IntKeys):
         return super().nbytes + in_memory(self._rest)
 
     def ids(self, keys: np.ndarray, usable: np.ndarray | None) -> np.ndarray:
-        """Return the id of each key, given as words : int64[words, n]; -1 where ``usable`` is False."""
+        """Return the id of each key, given as words : int64[words, n], or -1 where ``usable`` is False."""
         n = keys.shape[1]
         self.reserve(n)
         out = np.empty(n, dtype=np.int64)
         mask = _NONE_U8 if usable is None else usable.view(np.uint8)
-        rows = np.repeat(np.arange(self._others + 1), 3)  # a KEY_WORD table; the kernel reads the row alone
+        rows = np.repeat(np.arange(self._others + 1), 3)  # a KEY_WORD table; the kernel reads only its row
         self.point()
         word_key_kernels.intern_words(self.operator_address, keys, rows, mask, out, np.empty(n, dtype=np.int64))
         return out
@@ -138,7 +138,7 @@ class ByteKeys(KeyTable):
         r[_SPANS], r[_ARENA], r[_ARENA_ROOM] = address(self._spans), address(self._arena), len(self._arena)
 
     def make_room(self, n: int, size: int, slots: bool = True) -> None:
-        """Reserve capacity for n new keys of ``size`` bytes in total; ``slots`` as in :meth:`reserve`."""
+        """Reserve capacity for n new keys of ``size`` bytes in total. ``slots`` is as in :meth:`reserve`."""
         self.reserve(n, slots)
         if self._top + size > len(self._arena):
             self._account.want(lambda: self._more_arena(size))  # `on_full` may rebuild the arena
@@ -147,7 +147,7 @@ class ByteKeys(KeyTable):
                 self.point()
 
     def _more_arena(self, size: int) -> int:
-        """Return the bytes of memory that keys of ``size`` more bytes take, temporary copies included."""
+        """Return the bytes of memory that keys of ``size`` more bytes need, including temporary copies."""
         need, there = self._top + size, in_memory(self._arena)
         if not there or need <= len(self._arena):
             return 0
@@ -163,7 +163,7 @@ class ByteKeys(KeyTable):
         return super().nbytes + in_memory(self._spans) + in_memory(self._arena)
 
     def ids(self, keys: Bytes, usable: np.ndarray | None) -> np.ndarray:
-        """Return the id of each packed key; -1 where ``usable`` is False."""
+        """Return the id of each packed key, or -1 where ``usable`` is False."""
         n = len(keys.offsets) - 1
         out = np.empty(n, dtype=np.int64)
         for cut in self._pieces(n):
@@ -179,7 +179,7 @@ class ByteKeys(KeyTable):
         return (self._arena,)
 
     def piece_of(self, key_ids: np.ndarray, piece: int, pieces: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return where a piece of each key begins, its length : int64[n] each, and the arena in which it lies."""
+        """Return where a piece of each key begins, its length : int64[n] each, and the arena that contains it."""
         starts, sizes = self._spans.take(2 * key_ids), self._spans.take(2 * key_ids + 1)
         heads = self._arena[: len(self._arena) & ~3].view(np.int32)  # a key starts with the lengths of its pieces
         begins, ends = np.full(len(starts), 4 * (pieces - 1)), sizes
@@ -207,7 +207,7 @@ class ByteKeys(KeyTable):
 
 
 def pack(pieces: Sequence[Bytes]) -> Bytes:
-    """Join several pieces per row to one unambiguous byte string per row."""
+    """Join several pieces per row into one unambiguous byte string per row."""
     whole = pieces[0]
     for piece in pieces[1:]:
         whole = whole.then(piece)

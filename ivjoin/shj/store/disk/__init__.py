@@ -1,1 +1,1 @@
-"""Memory and files of stored rows."""
+"""Manage the memory and files of stored rows."""

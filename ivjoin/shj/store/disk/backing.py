@@ -1,8 +1,8 @@
 """Store an array in memory, or in an unnamed file that is mapped into memory.
 
-Kernels find arrays by address, so they work the same on both. A file is unlinked as soon as it is created, so even a
-crash leaves none behind. Its disk space is reserved at creation. Pages of a file that the process has touched count as
-its memory until :meth:`Files.release_pages` releases them; the page cache may still retain them.
+Kernels find arrays by address, so they work the same way on both. A file is unlinked as soon as it is created, so even
+a crash leaves no file. Its disk space is reserved at creation. Pages of a file that the process has touched count as
+its memory until :meth:`Files.release_pages` releases them. The page cache may still retain them.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from ivjoin.shj.store.disk.process_memory import shared_memory
 __all__ = ["Files", "fresh", "in_memory", "moving", "resized", "slide"]
 
 _PAGE = mmap.PAGESIZE
-_PIECE = 4 << 20  # bytes copied at once, which bounds the pages of a file in memory during a copy
-_READ = 8 << 20  # bytes of pages of mapped files and of logs that may stay in memory after a read
+_PIECE = 4 << 20  # bytes copied at once, which limits the file pages in memory during a copy
+_READ = 8 << 20  # bytes of pages of mapped files and logs that may stay in memory after a read
 _SETTLED = 12 << 20  # the same between two steps
-_FILLED = 1 << 20  # bytes of zeros that are written at once, at most
+_FILLED = 1 << 20  # greatest number of zero bytes that are written at once
 _AS_IT_WAS = "; the operator's state is unchanged by this batch, and its snapshot() still works"
 
 
 class MappedLog(Protocol):
-    """A log whose file grows by itself and is read through a mapping; see ``logs.Log``."""
+    """A log whose file grows on its own and is read through a mapping. See ``logs.Log``."""
 
     @property
     def nbytes(self) -> int: ...
@@ -50,7 +50,7 @@ class _Map(mmap.mmap):
 class Files:
     """The files of one operator's spilled arrays and logs, in a folder.
 
-    Methods that create or enlarge a file raise MemoryLimitError if the disk is full, or no file can be created.
+    Methods that create or enlarge a file raise MemoryLimitError if the disk is full or the file cannot be created.
     """
 
     def __init__(self, folder: str) -> None:
@@ -59,7 +59,7 @@ class Files:
         self.logs: WeakSet[MappedLog] = WeakSet()
         self._base: int | None = None
         self._hand = 0
-        self.allowed = 1 << 62  # bytes of mapped files that may lie in memory
+        self.allowed = 1 << 62  # bytes of mapped files that may be in memory
         self._lock = Lock()  # operators in several threads may share the files
         os.close(self.unnamed(1))
 
@@ -82,23 +82,23 @@ class Files:
             self.logs.add(log)
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype | type) -> np.ndarray:
-        """Return an array of zeros in a file of its own."""
+        """Return an array of zeros in its own file."""
         size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
         if size == 0:
             return np.empty(shape, dtype)
         return np.ndarray(shape, dtype, buffer=self._mapped(self.unnamed(size), size))
 
     def reserve(self, nbytes: int) -> None:
-        """Check that the disk has space for ``nbytes`` bytes, before several arrays are created."""
+        """Check that the disk has space for ``nbytes`` bytes before several arrays are created."""
         if nbytes:
             os.close(self.unnamed(nbytes))
 
     def ease(self) -> None:
-        """Release pages above ``allowed`` bytes, in the middle of a step that reads much."""
+        """Release pages above ``allowed`` bytes during a step that reads many."""
         self.release_pages(self.allowed)
 
     def ease_logs(self) -> None:
-        """Release pages of logs in the middle of a read, if more lies in memory than allowed."""
+        """Release pages of logs during a read, if more pages are in memory than allowed."""
         if self.resident() <= _READ:
             return
         logs = self._read_logs()
@@ -111,7 +111,7 @@ class Files:
             return [log for log in self.logs if log.mapped]
 
     def release_pages(self, allowed: int) -> int:
-        """Release pages until at most ``allowed`` bytes of mapped arrays lie in memory. Return the excess before.
+        """Release pages until at most ``allowed`` bytes of mapped arrays are in memory. Return the previous excess.
 
         Pages of logs are released first. They do not count towards the excess.
         """
@@ -139,9 +139,9 @@ class Files:
         return there - allowed
 
     def resident(self) -> int:
-        """Return the bytes of mapped files in this process's memory, minus those mapped before the first array."""
+        """Return the bytes of mapped files in this process's memory, without those mapped before the first array."""
         shared = shared_memory()
-        if shared is None:  # unknown on this system: assume the worst
+        if shared is None:  # unknown on this system, so assume the greatest value
             return 1 << 62
         if self._base is None or shared < self._base:
             self._base = shared
@@ -162,17 +162,17 @@ class Files:
         return fd
 
     def take(self, fd: int, at: int, size: int) -> None:
-        """Reserve disk space for a range of a file. Writing to a mapped page without it would kill the process."""
+        """Reserve disk space for a range of a file. Without it, writing to a mapped page would kill the process."""
         try:
             os.posix_fallocate(fd, at, size)
         except OSError as e:
             raise _no_file(self.folder, size, e) from e
 
     def fill(self, fd: int, at: int, size: int) -> None:
-        """Write zeros to a reserved range that is to be read through a mapping.
+        """Write zeros to a reserved range that will be read through a mapping.
 
         The system maps the bytes of one write in pieces as large as possible. Reading a file that was written 4 KiB at
-        a time takes ten times as long. An error is ignored, because the later write of the data fails too and reports
+        a time takes ten times as long. An error is ignored, because the later write of the data also fails and reports
         it.
         """
         with suppress(OSError):
@@ -181,7 +181,7 @@ class Files:
                 at, size = at + done, size - done
 
     def write(self, fd: int, data: memoryview, at: int) -> int:
-        """Write bytes to reserved space and return how many were written; raise SpillError if that fails."""
+        """Write bytes to reserved space, and return how many were written. If that fails, raise SpillError."""
         try:
             return os.pwrite(fd, data, at)
         except OSError as e:
@@ -195,7 +195,7 @@ class Files:
         except (OSError, ValueError) as e:
             raise _no_file(self.folder, size, e) from e
         finally:
-            os.close(fd)  # the mapping has a descriptor of its own
+            os.close(fd)  # the mapping has its own descriptor
         m.files = self
         # Without this, touching one page may load megabytes around it, which count as memory of the process.
         m.madvise(mmap.MADV_RANDOM)
@@ -214,7 +214,7 @@ def _not_written(folder: str, size: int, e: OSError) -> SpillError:
 
 @contextmanager
 def moving() -> Iterator[None]:
-    """Turn a full disk during a move of several arrays into SpillError: the state is then incomplete."""
+    """Turn a full disk during a move of several arrays into a SpillError, because the state is then incomplete."""
     try:
         yield
     except MemoryLimitError as e:
@@ -246,19 +246,19 @@ def _map_of(array: np.ndarray) -> _Map | None:
 
 
 def in_memory(array: np.ndarray) -> int:
-    """Return the bytes of an array that count as memory: 0 if it lies in a file."""
+    """Return the bytes of an array that count as memory. An array in a file counts as 0."""
     return 0 if array.base is not None and _map_of(array) is not None else array.nbytes
 
 
 def fresh(like: np.ndarray, shape: int | tuple[int, ...]) -> np.ndarray:
-    """Return an uninitialized array that lies where ``like`` lies: in memory, or in a file."""
+    """Return an uninitialized array in the same place as ``like``: in memory, or in a file."""
     shape = shape if isinstance(shape, tuple) else (shape,)
     lies = None if like.base is None else _map_of(like)
     return paged(shape, like.dtype) if lies is None else lies.files.empty(shape, like.dtype)
 
 
 def resized(array: np.ndarray, n: int, used: int) -> np.ndarray:
-    """Return an array with capacity for n rows whose first ``used`` rows stay; the rest is uninitialized.
+    """Return an array with capacity for n rows that has the first ``used`` rows. Other rows are uninitialized.
 
     The caller must not use ``array`` or any view of it afterwards.
     """
@@ -270,7 +270,7 @@ def resized(array: np.ndarray, n: int, used: int) -> np.ndarray:
 
 
 def slide(into: np.ndarray, at: int, source: np.ndarray) -> None:
-    """Copy to ``into[at:]`` piece by piece. The destination may overlap the source only if it lies before it."""
+    """Copy to ``into[at:]`` piece by piece. If both overlap, the destination must begin before the source."""
     lies = None if into.base is None else _map_of(into)
     step = max(1, _PIECE // max(1, source.strides[0] if source.ndim else 1))
     for start in range(0, len(source), step):

@@ -12,11 +12,11 @@ from ivjoin.shj.store.disk.backing import Files
 
 __all__ = ["AT_ONCE", "filed"]
 
-AT_ONCE = 4 << 20  # bytes of rows that are written at once, and of the file's pages in memory meanwhile
+AT_ONCE = 4 << 20  # bytes of rows that are written at once, and of file pages in memory during the write
 
 
 def filed(batches: Callable[[], Iterator[pa.RecordBatch]], files: Files) -> list[pa.RecordBatch]:
-    """Write batches to a mapped file and return them from there; raise MemoryLimitError as ``Files``.
+    """Write batches to a mapped file, and return the batches in it. Raise the errors of ``Files``.
 
     ``batches`` is called twice: to measure the size, and to write. Only one batch is in memory at a time.
     """

@@ -1,8 +1,8 @@
 """Store a log of bytes in a file: appended at the end, trimmed at the front.
 
 A log consists of segments of one size, each anywhere in an unnamed file. A trimmed segment is reused without being
-read. Writes go through the page cache, which does not count as memory of the process. Reads go through a mapping,
-whose pages are released when they exceed the memory allowed.
+read. Writes use the page cache, which does not count as memory of the process. Reads use a mapping, whose pages are
+released when they exceed the allowed memory.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from ivjoin.shj.store.disk.backing import Files
 __all__ = ["Log"]
 
 _SHIFT = 16
-_SEGMENT = 1 << _SHIFT  # bytes
-_AHEAD = 256  # segments reserved ahead, at most
+_SEGMENT = 1 << _SHIFT  # bytes of a segment
+_AHEAD = 256  # greatest number of segments reserved ahead
 _WHOLE = 32  # large files grow by a multiple of this many segments
 _LITTLE = 1 << 20  # files up to this many bytes may stay in memory
 _BLOCK_SHIFT = 23  # log2 of the bytes that are read before their pages may be released
 
 
 class Log:
-    """A log in a file of its own, whose first byte has the position ``start``; raise MemoryLimitError as ``Files``."""
+    """A log in its own file, whose first byte has the position ``start``. Methods raise the errors of ``Files``."""
 
     def __init__(self, files: Files, start: int = 0) -> None:
         self._files = files
@@ -36,8 +36,8 @@ class Log:
         self._fd = files.unnamed(1)
         self.low = self.top = start
         self._first = start >> _SHIFT  # number of the first segment
-        self._places: list[int] = []  # file offsets of the segments, from the first one on
-        self._free: deque[int] = deque()  # offsets of free segments, first in, first out: neighbours stay neighbours
+        self._places: list[int] = []  # file offsets of the segments, starting with the first one
+        self._free: deque[int] = deque()  # offsets of free segments in FIFO order, so that neighbours stay neighbours
         self._size = 0
         self._table: np.ndarray | None = None
         self._map: mmap.mmap | None = None
@@ -53,7 +53,7 @@ class Log:
 
     @property
     def mapped(self) -> int:
-        """Bytes of the mapping whose pages may lie in memory."""
+        """Bytes of the mapping whose pages may be in memory."""
         there = self._map
         return 0 if there is None or self._size <= _LITTLE else len(there)
 
@@ -63,7 +63,7 @@ class Log:
             there.madvise(mmap.MADV_DONTNEED)
 
     def reserve(self, n: int) -> None:
-        """Reserve disk space for ``n`` more bytes; raise MemoryLimitError if the disk lacks it."""
+        """Reserve disk space for ``n`` more bytes. If the disk lacks it, raise MemoryLimitError."""
         segments = (self.top + n - 1 >> _SHIFT) + 1 - self._first if n else 0
         missing = segments - len(self._places) - len(self._free)
         if missing > 0:
@@ -81,7 +81,7 @@ class Log:
                 self._places.append(self._free.popleft())
 
     def append(self, data: np.ndarray) -> None:
-        """Write bytes : uint8[n] at the end; raise MemoryLimitError before anything is written, else SpillError."""
+        """Append bytes : uint8[n]. An error before any write is a MemoryLimitError, a later one a SpillError."""
         n = len(data)
         self.reserve(n)
         left = np.ascontiguousarray(data).data
@@ -98,7 +98,7 @@ class Log:
         self.top = top
 
     def read(self, begins: np.ndarray, sizes: np.ndarray, outs: np.ndarray, out: np.ndarray) -> None:
-        """Copy the pieces at these positions and of these sizes to ``out[outs[i]:]``; int64[n] each."""
+        """Copy the pieces at these positions and of these sizes to ``out[outs[i]:]``. All arrays are int64[n]."""
         if not len(begins) or not len(out):
             return
         if self._table is None or self._map is None:

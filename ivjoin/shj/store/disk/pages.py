@@ -1,8 +1,8 @@
 """Map memory for each large array separately.
 
 Freed memory of malloc and Arrow may stay allocated, and growing an array may copy it. If memory is mapped for one
-array, it returns to the system with the array, and grows without a copy. An operator therefore uses the memory that it
-counts.
+array, it returns to the system with the array, and grows without a copy. The memory of an operator is therefore equal
+to the memory that it counts.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import numpy as np
 
 __all__ = ["LEAST", "Pages", "lengthened", "let_go", "paged"]
 
-LEAST = 1 << 20  # bytes of an array
-_HUGE = 4 << 20  # bytes from which on huge pages are requested, as NumPy does
+LEAST = 1 << 20  # least bytes of an array with its own pages
+_HUGE = 4 << 20  # arrays of at least this number of bytes request huge pages, as in NumPy
 _MAPS = sys.platform == "linux"  # other systems cannot enlarge a mapping
 
 
@@ -29,7 +29,7 @@ class Pages:
         self._moved()
 
     def _moved(self) -> None:
-        # The address is noted, because a mapping whose buffer is exported cannot be enlarged.
+        # The address is stored, because a mapping with an exported buffer cannot be enlarged.
         self._at = np.frombuffer(self._map, dtype=np.uint8).ctypes.data
         if len(self._map) >= _HUGE and (huge := getattr(mmap, "MADV_HUGEPAGE", None)) is not None:
             self._map.madvise(huge)
@@ -39,7 +39,7 @@ class Pages:
         return {"version": 3, "typestr": "|u1", "shape": (self._used,), "data": (self._at, False)}
 
     def resize(self, size: int) -> None:
-        """Change the size, which may move the memory; raise MemoryError if that fails."""
+        """Change the size, which may move the memory. If that fails, raise MemoryError."""
         try:
             self._map.resize(size)
         except OSError as e:
@@ -47,7 +47,7 @@ class Pages:
         self._moved()
 
     def let_go(self, start: int, stop: int) -> None:
-        """Release the whole pages within a range of bytes, which read as zeros until they are written."""
+        """Release the whole pages within a range of bytes. They read as zeros until they are written."""
         start, stop = _whole(start), stop // mmap.PAGESIZE * mmap.PAGESIZE
         if start < stop:
             self._map.madvise(mmap.MADV_DONTNEED, start, stop - start)
@@ -58,7 +58,7 @@ class Pages:
 
 
 def paged(shape: tuple[int, ...], dtype: np.dtype | type) -> np.ndarray:
-    """Return an array of zeros in pages of its own, or one of ``np.empty`` if it is small or this is not Linux."""
+    """Return an array of zeros with its own pages. On other systems than Linux, or if it is small, use ``np.empty``."""
     dtype = np.dtype(dtype)
     size = _bytes(shape, dtype)
     if size < LEAST or not _MAPS:
@@ -70,7 +70,7 @@ def paged(shape: tuple[int, ...], dtype: np.dtype | type) -> np.ndarray:
 
 
 def lengthened(array: np.ndarray, n: int) -> np.ndarray | None:
-    """Return the same rows, not copied, with capacity for ``n``; None if the array has no pages of its own.
+    """Return the same rows, without a copy, with capacity for ``n``, or None if the array does not have its own pages.
 
     The caller must not use ``array`` or any view of it afterwards.
     """
@@ -84,7 +84,7 @@ def lengthened(array: np.ndarray, n: int) -> np.ndarray | None:
 
 
 def let_go(array: np.ndarray, start: int, stop: int) -> None:
-    """Release the pages of rows start to stop, which are not read again, if the array has pages of its own."""
+    """Release the pages of rows start to stop if the array has its own pages. These rows are not read again."""
     pages = _pages_of(array)
     if pages is not None:
         pages.let_go(start * array.strides[0], stop * array.strides[0])

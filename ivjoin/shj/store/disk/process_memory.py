@@ -16,7 +16,7 @@ _STATM = "/proc/self/statm"
 
 
 def shared_memory() -> int | None:
-    """Return the resident bytes of this process that belong to files; None if the system does not report them."""
+    """Return the resident bytes of this process that belong to files, or None if the system does not report them."""
     try:
         return _statm()[2] * mmap.PAGESIZE
     except OSError:
@@ -30,12 +30,16 @@ def _statm() -> list[int]:
 
 @cache
 def _statm_of(pid: int) -> int:
-    """Return an open descriptor of ``/proc/self/statm``, per process: one inherited through fork reports the parent."""
+    """Return an open descriptor of ``/proc/self/statm`` for a process.
+
+    A descriptor inherited by fork reports the parent.
+    """
     return os.open(_STATM, os.O_RDONLY)
 
 
 def own_memory() -> int:
-    """Return the resident bytes of this process that belong to no file; 0 if the system does not report them."""
+    """Return the resident bytes of this process that do not belong to files, or 0 if the system does not report them.
+    """
     try:
         _, resident, shared = _statm()
     except OSError:
@@ -44,7 +48,7 @@ def own_memory() -> int:
 
 
 def give_back() -> None:
-    """Return freed memory that malloc and Arrow still cache to the system, where they support it."""
+    """Return freed memory that malloc and Arrow still cache to the system, where they support this."""
     pa.default_memory_pool().release_unused()
     trim = _trim()
     if trim is not None:
@@ -53,7 +57,7 @@ def give_back() -> None:
 
 @cache
 def kept_pool() -> pa.MemoryPool:
-    """Return a pool for long-lived arrays: ``give_back`` can return its free pages even if few lie together."""
+    """Return a pool for long-lived arrays. ``give_back`` can return its free pages even if few are contiguous."""
     return pa.system_memory_pool()
 
 

@@ -1,1 +1,1 @@
-"""The rows of a side: in memory, in files, in order."""
+"""Store the rows of a side: in memory, in files and in order."""

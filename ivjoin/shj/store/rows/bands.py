@@ -1,4 +1,4 @@
-"""Band terms as the probe kernels read them."""
+"""Represent band terms as the probe kernels read them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["BandTable"]
 
 @dataclass(frozen=True, slots=True)
 class BandTable:
-    """Band terms: int64[b, 4] of (probe axis, store axis, low, high), those on the store's first axis first."""
+    """Band terms : int64[b, 4] of (probe axis, store axis, low, high). Terms on the store's first axis come first."""
 
     terms: np.ndarray
     n_primary: int
@@ -24,7 +24,8 @@ class BandTable:
         return len(np.unique(self.terms[:, 1])) > 1
 
     def led_by(self, axis: int, second: int | None = None) -> BandTable:
-        """Return the terms with the ``n_primary`` on ``axis`` first, then the ``n_second`` on ``second``."""
+        """Return the terms with the ``n_primary`` terms on ``axis`` first, then the ``n_second`` terms on ``second``.
+        """
         if axis == 0 and second is None:
             return self
         name = axis, -1 if second is None else second

@@ -16,7 +16,7 @@ __all__ = ["make_batch_room", "make_column_rooms", "make_text_room"]
 
 
 def make_text_room(store: SideStore, batch: pa.RecordBatch) -> None:
-    """Reserve the bytes that the kernel wants in the text columns, and validity rings for the nulls of a batch."""
+    """Reserve the bytes that the kernel requests in text columns, and validity rings for the NULLs of a batch."""
     for c in store.texts:
         r = c.record[0]
         if isinstance(c, BytesColumn):

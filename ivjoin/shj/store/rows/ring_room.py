@@ -33,12 +33,12 @@ _CLEARED = np.array([_WORDS[name] for name in (
 
 
 def is_loose(store: StoredRows) -> bool:
-    """Return whether some rows may be in no list, between two pushes and while kernels evict rows."""
+    """Return whether some rows may be in no list. This can be so between two pushes and while kernels evict rows."""
     return store._registers.item(_LOOSE) != 0
 
 
 def note_order(store: StoredRows, values: np.ndarray) -> None:
-    """Update the first row id from which the first axis rises, before these values are stored : int64[n]."""
+    """Update the first row id from which the first axis rises, before ``values`` : int64[n] are stored."""
     r = store._registers
     if store.live == 0:
         r[_SINCE] = store.hi
@@ -54,7 +54,7 @@ def can_be_cleared(store: StoredRows) -> bool:
 
 
 def clear(store: StoredRows, account: Account) -> None:
-    """Reset to the initial state in the same memory, for another account."""
+    """Reset to the initial state, with the same memory, for another account."""
     store.account = account
     store._registers[_CLEARED] = 0
     store._patience = index_kernels.SOME_REFUSED
@@ -67,13 +67,13 @@ def clear(store: StoredRows, account: Account) -> None:
 
 
 def next_cap(store: StoredRows, n: int) -> int:
-    """Return the capacity for n more rows; the slack is small when memory is short."""
+    """Return the capacity for n more rows. When memory is short, the slack is small."""
     need = store.hi - store.lo + n
     if need <= store.cap:
         return store.cap
     cap = larger(store.cap, need)
     if store.hi > store.cap or not in_memory(store.rows) or store.account.fits(more(store, cap)):
-        return cap  # a ring that wraps around or lies in a file is copied when it grows, so let it grow by more
+        return cap  # a ring that wraps around or is in a file is copied when it grows, so let it grow by more
     return min(cap, fitting(need + need // TIGHT))
 
 
@@ -92,14 +92,14 @@ def _want_disk(store: StoredRows, rows: int, payload: bool = False) -> None:
 
 
 def more(store: StoredRows, cap: int) -> int:
-    """Return the additional bytes of a ring with capacity ``cap``, temporary copies included."""
+    """Return the additional bytes of a ring with capacity ``cap``, including temporary copies."""
     twice = 0 if store.hi <= store.cap else store.account.beyond(in_memory(store.rows))
     return (cap - store.cap) * row_bytes(store) + twice
 
 
 def recap(store: StoredRows, cap: int) -> None:
     _want_disk(store, cap)
-    same = store.hi <= min(cap, store.cap)  # no row changes its place
+    same = store.hi <= min(cap, store.cap)  # whether all rows stay at their places
     rows = lengthened(store.rows, cap) if same else None
     if rows is None:
         rows = fresh(store.rows, (cap, store.rows.shape[1]))
@@ -115,7 +115,7 @@ def recap(store: StoredRows, cap: int) -> None:
 
 
 def _move(store: StoredRows, rows: np.ndarray) -> None:
-    """Copy all rows to a ring of another capacity, where they have other places, and link their lists again."""
+    """Copy all rows to a ring of another capacity, at other places, and link their lists again."""
     assert not is_loose(store)
     links, slots = rows.view(np.int32), store.keys.slots
     for start, stop in spans(store.rows, store.lo, store.hi):
@@ -125,7 +125,7 @@ def _move(store: StoredRows, rows: np.ndarray) -> None:
 
 
 def keep_apart(store: StoredRows, i: int) -> None:
-    """Give a column that was read from an axis a ring of its own, before values come that ordinals do not determine."""
+    """Give a column that was read from an axis its own ring, before values arrive that ordinals do not determine."""
     column = store.columns[i]
     assert isinstance(column, OrdinalColumn)
     store.account.want(lambda: store.cap * column.type.bit_width // 8)  # `on_full` may remove rows
@@ -134,7 +134,7 @@ def keep_apart(store: StoredRows, i: int) -> None:
 
 
 def leave(store: StoredRows, ids: np.ndarray) -> None:
-    """Remove the oldest live rows, which another store takes over, without counting them as evicted."""
+    """Remove the oldest live rows without counting them as evicted. Another store takes them over."""
     assert not is_loose(store)
     places = store.places(ids)
     store.keys.live -= int(index_kernels.unlink(places, store.links, store.keys.slots, store.offset))
@@ -144,7 +144,7 @@ def leave(store: StoredRows, ids: np.ndarray) -> None:
 
 
 def drop(store: StoredRows, ids: np.ndarray, gone: np.ndarray) -> None:
-    """Remove the live rows with ``gone`` : bool[n] from ``ids``, all live rows, and renumber the others."""
+    """Remove the rows of ``ids`` that ``gone`` : bool[n] marks, and renumber the others. ``ids`` are all live rows."""
     assert not is_loose(store)
     places = store.places(ids[gone])
     store.keys.live -= int(index_kernels.unlink(places, store.links, store.keys.slots, store.offset))
@@ -154,7 +154,10 @@ def drop(store: StoredRows, ids: np.ndarray, gone: np.ndarray) -> None:
 
 
 def renumber(store: StoredRows, ids: np.ndarray, room: int) -> None:
-    """Keep only these rows (``ids`` rise), as 0, 1, ..., in a ring of ``room`` or more, and link every list again."""
+    """Retain only these rows (``ids`` rise), renumbered from 0, in a ring of at least ``room``.
+
+    Link every list again.
+    """
     assert not is_loose(store)
     n = len(ids)
     cap = fitting(max(room, n))
@@ -184,7 +187,7 @@ def renumber(store: StoredRows, ids: np.ndarray, room: int) -> None:
 
 
 def sort(store: StoredRows) -> None:
-    """Replace the ordered lists with sorted runs; raise MemoryLimitError, without a change, if the disk is full."""
+    """Replace the ordered lists with sorted runs. If the disk is full, change nothing and raise MemoryLimitError."""
     ordered, store.ordered, store.disordered = store.ordered, 0, False
     store.runs = SortedRuns(*store._led_by)
     store.point()

@@ -1,8 +1,9 @@
 """Index a store by sorted runs if its lists are slow. Runs are merged so that few remain (a log-structured merge).
 
-The lists of ``index_kernels`` walk one step for every row that a new row must pass, and a probe walks every row in the
-first axis's window. If that costs too much, a store switches to sorted runs: each batch is sorted by (key, axis), and
-runs of similar size are merged. A row is copied O(log n) times, and a probe costs one binary search per run.
+To insert a row, the lists of ``index_kernels`` walk one step for every row that the new row must pass. A probe walks
+every row in the first axis's window. If that costs too much, a store switches to sorted runs: each batch is sorted by
+(key, axis), and runs of similar size are merged. A row is copied O(log n) times, and a probe costs one binary search
+per run.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ _ARRAYS = ("keys", "values", "ids", "tops")
 
 
 class SortedRuns:
-    """Rows of one store as (key id, value, row id), in runs laid end to end; the youngest and smallest run is last.
+    """Rows of one store as (key id, value, row id), in consecutive runs. The youngest and smallest run is last.
 
-    The values of ``axis`` sort the runs; ``tops`` is the running maximum of ``second`` over a key's rows in a run.
+    The values of ``axis`` sort the runs. ``tops`` is the running maximum of ``second`` over a key's rows in a run.
     """
 
     def __init__(self, axis: int = 0, second: int | None = None) -> None:
@@ -45,7 +46,10 @@ class SortedRuns:
     def add(
         self, keys: np.ndarray, values: np.ndarray, first: int, rows: np.ndarray, links: np.ndarray, lo: int
     ) -> None:
-        """Store rows first, first + 1, ... with these values of ``axis``; ``rows`` has the values of ``second``."""
+        """Store the rows with ids from ``first`` on, with their values of ``axis``.
+
+        ``rows`` has the values of ``second``.
+        """
         n, at = len(keys), self.size
         if at + n > len(self.keys):
             self.make_room(n)
@@ -101,7 +105,7 @@ class SortedRuns:
         self.ends[self.count - 1] = end
 
     def _top(self, rows: np.ndarray, lo: int) -> None:
-        """Compute the tops of the last run, whose rows are all live."""
+        """Compute the tops of the last run, in which all rows are live."""
         if self.second is not None and self.count:
             b = int(self.ends[self.count - 1])
             a = b - self._length(self.count - 1)
@@ -112,7 +116,7 @@ class SortedRuns:
         for name in _ARRAYS:
             old = getattr(self, name)
             if len(old):
-                larger[name] = fresh(old, cap)  # a full disk may interrupt it, so replace all at the end
+                larger[name] = fresh(old, cap)  # a full disk may interrupt this, so replace all arrays at the end
                 larger[name][:n] = old[:n]
         for name, array in larger.items():
             setattr(self, name, array)

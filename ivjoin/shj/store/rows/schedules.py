@@ -57,7 +57,10 @@ class Schedules:
             yield int(axis), int(falling)
 
     def start(self, axis: int, falling: int, operator: int, values: Callable[[int], np.ndarray] | None) -> bool:
-        """Start a schedule if it fits the memory limit; return whether it does. ``values``: if rows are stored."""
+        """Start a schedule if it fits the memory limit.
+
+        Return whether it does. Without stored rows, pass None as ``values``.
+        """
         d = self.table[axis, falling]
         if values is not None and not self._account.fits(16 * _behind(values(axis) ^ -falling)):
             return False
@@ -101,7 +104,7 @@ class Schedules:
                 self._room(*heap)
 
     def fit(self, n: int) -> bool:
-        """Shrink heaps that are far too large even with n more rows. Return whether one shrank."""
+        """Shrink heaps that are much too large even with n more rows. Return whether any heap was shrunk."""
         given = False
         for axis, falling in self.used():
             d = self.table[axis, falling]

@@ -18,12 +18,11 @@ _MOST_AXES = 8  # axes tried
 
 
 def most_selective(axes: np.ndarray, bands: BandTable, store: SideStore) -> tuple[int, int | None]:
-    """Return the axis whose band terms admit the fewest stored rows; 0 unless another axis is much better.
+    """Return the axis whose band terms admit the fewest stored rows, or 0 unless another axis is much better.
 
     The second result is a second axis, or None. A band such as ``l.x BETWEEN r.x - r.w AND r.x + r.w`` bounds two axes
-    of the right rows, each at one end. A search among rows sorted by ``r.x - r.w`` goes downwards from their bound. It
-    stops when no remaining row can reach the required ``r.x + r.w``. ``axes`` : int64[a, n] are the axes of the probe
-    rows.
+    of the right rows, each at one end. A search among rows sorted by ``r.x - r.w`` goes down from their bound. It stops
+    when no remaining row can reach the required ``r.x + r.w``. ``axes`` : int64[a, n] are the axes of the probe rows.
     """
     ids = store.live_ids()
     if not len(ids) or not axes.shape[1]:
@@ -31,7 +30,7 @@ def most_selective(axes: np.ndarray, bands: BandTable, store: SideStore) -> tupl
     ids = ids[:: max(1, len(ids) // _STORED)]
     probes = axes[:, :: max(1, axes.shape[1] // _PROBES)].astype(np.float64)
     inside: dict[int, np.ndarray] = {}
-    below, above = set(), set()  # axes bounded from below, from above
+    below, above = set(), set()  # axes bounded from below and from above
     for probe_axis, axis, low, high in bands.terms.tolist():
         values = store.axis_values(axis, ids).astype(np.float64)[None, :]
         p = probes[probe_axis][:, None]

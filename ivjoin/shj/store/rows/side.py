@@ -21,13 +21,16 @@ _MOST_PATIENCE = 2**60
 
 
 class SideStore(StoredRows):
-    """Rows of one input that may still match, in rings that follow their number. See :class:`StoredRows`."""
+    """Rows of one input that may still match, in rings indexed by row id. See :class:`StoredRows`."""
 
     def insert(
         self, key_ids: np.ndarray, axes: np.ndarray, arrays: Sequence[pa.Array],
         absent: Mapping[int, np.ndarray] | None, matched: np.ndarray | None = None,
     ) -> None:
-        """Store rows: key ids, axes : int64[a, n], payload, and by axis the rows without a value on it : bool[n]."""
+        """Store rows, given by key ids, axes : int64[a, n] and payload.
+
+        ``absent`` has for an axis the rows without a value there : bool[n].
+        """
         n = len(key_ids)
         if n == 0:
             return
@@ -62,7 +65,10 @@ class SideStore(StoredRows):
         self.reschedule()
 
     def append_by_python(self, arrays: Mapping[int, pa.Array]) -> None:
-        """Store the kernel's next rows in the columns that kernels do not store, given by position."""
+        """Store the kernel's next rows in the columns that kernels do not store.
+
+        ``arrays`` are given by column position.
+        """
         for i, array in arrays.items():
             self.columns[i].append(array, self.hi)
 
@@ -76,10 +82,10 @@ class SideStore(StoredRows):
             recap(self, next_cap(self, n))
 
     def shrink(self, look: bool = False, n: int = 0) -> None:
-        """Free the memory of evicted rows. Ids may change, so the caller must not hold any across this call.
+        """Free the memory of evicted rows. Ids may change, so the caller must not use earlier ids afterwards.
 
-        With ``look``, also shrink the ring if it is too large for the most rows since the last look, and for ``n``
-        more. A ring that shrank and grew with each batch would cost more than it saves.
+        With ``look``, also shrink the ring if it is too large for the greatest number of rows since the last look, plus
+        ``n``. A ring that shrinks and grows with each batch would cost more than it saves.
         """
         peak = max(self.peak, self.hi - self.lo + n)
         narrower = look and is_wide(self.cap, peak, self._rows_in - self._fitted)
@@ -133,14 +139,14 @@ class SideStore(StoredRows):
 
     @property
     def crowded(self) -> bool:
-        """Whether the first axis admits so many rows that another axis may be the better index."""
+        """Whether another axis may be a better index, because the first axis admits many rows."""
         return (
             self.runs is None and not self.disordered
             and self._refused > index_kernels.WORTH_REFUSING * self._probed + self._patience
         )
 
     def search_by(self, axis: int, second: int | None) -> None:
-        """Switch to runs sorted by an axis at the next insert. 0 keeps the lists and delays the next check."""
+        """Switch to runs sorted by an axis at the next insert. 0 retains the lists and delays the next check."""
         self._refused = self._probed = 0
         self._patience = min(4 * self._patience, _MOST_PATIENCE)
         if axis:
@@ -151,12 +157,12 @@ class SideStore(StoredRows):
         self.disordered = True
 
     def led(self) -> tuple[int, int | None] | None:
-        """Return the axes that sort the present or pending runs; None for lists."""
+        """Return the axes that sort the present or pending runs, or None for lists."""
         if self.runs is not None:
             return self.runs.axis, self.runs.second
         return self._led_by if self.disordered else None
 
     def turn(self) -> None:
-        """Switch to sorted runs now, if that is pending and they fit the memory limit. Rows may get other ids."""
+        """Switch to sorted runs now, if that is pending and they fit the memory limit. Ids of rows may change."""
         if self.disordered and self.account.fits(40 * self.live + 40_960):
             sort(self)

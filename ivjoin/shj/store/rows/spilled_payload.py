@@ -1,7 +1,7 @@
 """Store payload in files: one record for each row with its fixed-width values, and logs of the bytes of text.
 
-Rows are found by their ids, so no part of the payload stays in memory. The records that an output batch needs are read
-once for all of its columns. The disk space of evicted rows is reused.
+Rows are found by their ids, so no part of the payload stays in memory. An output batch reads its records once for all
+of its columns. The disk space of evicted rows is reused.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["InFile", "Records", "can_spill", "spill_columns"]
 
 _AT_ONCE = 1 << 20  # bytes of records or text that are copied at once
 _TEXT = 16  # bytes of a text's start in its log and of its length
-_LEAST_MARKED = 1024  # rows
+_LEAST_MARKED = 1024  # rows between two marks
 
 
 class Records:
@@ -42,15 +42,15 @@ class Records:
         self._bits = sum(self._widths)
         self._at = [0] * len(types)
         at = 0
-        for i in sorted(range(len(types)), key=lambda i: -self._widths[i] % 8):  # keeps words aligned
+        for i in sorted(range(len(types)), key=lambda i: -self._widths[i] % 8):  # this order aligns words
             self._at[i] = at
             at += self._widths[i]
         self.row_size = -(-(self._bits + -(-len(types) // 8)) // 8) * 8
         self._log, self._first = Log(files), first
-        self._nulls = [False] * len(types)  # whether the column has had a null
+        self._nulls = [False] * len(types)  # whether each column has had a NULL
         self._staged: dict[int, pa.Array] = {}
         self._read: tuple[ref[np.ndarray], np.ndarray] | None = None
-        self._marks: deque[tuple[int, list[int]]] = deque()  # some rows, and where their texts begin
+        self._marks: deque[tuple[int, list[int]]] = deque()  # the numbers of some rows, and where their texts begin
 
     @property
     def nbytes(self) -> int:
@@ -60,12 +60,12 @@ class Records:
         self._log.reserve(n * self.row_size)
 
     def reserve_text(self, i: int, array: pa.Array) -> None:
-        """Reserve disk space for more values of a column, if they are text."""
+        """Reserve disk space for more values of a text column."""
         if i in self._texts:
             self._texts[i].reserve(text_bytes(array))
 
     def append(self, i: int, array: pa.Array) -> None:
-        """Stage the values of a column. Once all columns are staged, write the rows."""
+        """Store the values of a column temporarily. When all columns are present, write the rows."""
         self._staged[i] = array
         if len(self._staged) == len(self.types):
             arrays, self._staged = self._staged, {}
@@ -104,7 +104,7 @@ class Records:
         self._log.append(records.reshape(-1))
 
     def field(self, records: np.ndarray, i: int) -> np.ndarray:
-        """Return a column in records as a view of raw words; of text, starts and lengths : uint64[n, 2]."""
+        """Return a column in records as a view of raw words. For text, these are starts and lengths : uint64[n, 2]."""
         width, n = self._widths[i], len(records)
         word, shape = arrow.words_of(width)
         size = np.dtype(word).itemsize
@@ -150,7 +150,7 @@ class Records:
         self._read = None
 
     def select(self, ids: np.ndarray) -> None:
-        """Keep these rows, as ids 0, 1, ..."""
+        """Retain only these rows, renumbered from 0."""
         new = Records(self._files, self.types, 0)
         new.reserve(len(ids))
         for some in self._pieces(ids):
@@ -166,7 +166,7 @@ class Records:
         return (ids[start : start + step] for start in range(0, len(ids), step))
 
     def trim(self, lo: int) -> None:
-        """Forget rows below ``lo``; their texts stay back to a mark, at most about 5,000 rows before."""
+        """Forget rows below ``lo``. Their texts stay back to a mark, at most about 5,000 rows earlier."""
         row = lo - self._first
         self._log.trim(row * self.row_size)
         while len(self._marks) > 1 and self._marks[1][0] <= row:
@@ -188,11 +188,11 @@ class InFile:
 
     @property
     def leads(self) -> bool:
-        """Whether it is the first column of its records, which does the work that all of them share."""
+        """Whether this is the first column of its records, which does the work that all columns share."""
         return self._i == 0
 
     def disk(self) -> int:
-        """Return the most bytes that the stored rows take when they are written again."""
+        """Return an upper bound of the bytes that the stored rows need when they are written again."""
         return self.records.nbytes if self.leads else 0
 
     def reserve(self, array: pa.Array) -> None:
@@ -223,7 +223,10 @@ def can_spill(c: Column) -> bool:
 
 
 def spill_columns(store: StoredRows, which: Sequence[int], files: Files) -> None:
-    """Move some of a store's columns, by position, to files; raise MemoryLimitError, without a change, if full."""
+    """Move some columns of a store to files. ``which`` are their positions.
+
+    If the disk is full, change nothing and raise MemoryLimitError.
+    """
     columns: list[Column] = [store.columns[c] for c in which]
     records = Records(files, [c.type for c in columns], store.lo)
     records.reserve(store.hi - store.lo)

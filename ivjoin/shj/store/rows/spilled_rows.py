@@ -1,4 +1,4 @@
-"""Store rows of one side in files with their index, find them by a hash of their key, and read rows that may match.
+"""Store rows of one side in files with their index. Find rows by a hash of their key, and read those that may match.
 
 A row takes nine bytes of memory: a word with its key's hash and its number, and a byte of flags. The words are in
 sorted runs, which are merged so that few remain (a log-structured merge, O'Neil, Cheng, Gawlick and O'Neil, 1996). Axes
@@ -24,12 +24,12 @@ from ivjoin.shj.store.rows.spilled_payload import Records
 __all__ = ["SpilledRows", "ReadRows", "can_spill_rows"]
 
 LIVE, MATCHED = hash_run_kernels.LIVE, 2
-_CACHED = 2  # blocks whose axes are cached after they were read
-_MOST_MERGED = 1 << 19  # a run with more entries is not merged with a younger one
-_CANDIDATES = 1 << 16  # candidate rows that one search returns, at most
+_CACHED = 2  # number of blocks whose axes are cached
+_MOST_MERGED = 1 << 19  # a run with more entries is not merged with a younger run
+_CANDIDATES = 1 << 16  # greatest number of candidate rows that one search returns
 _LOW = 0xFFFFFFFF
 _DROPPED = 31  # low bits of a 63-bit hash that runs do not store
-_TO_LOOK_THROUGH = 8  # entries that share the first bits, on average
+_TO_LOOK_THROUGH = 8  # average number of entries that share their first bits
 
 
 def can_spill_rows(t: pa.DataType) -> bool:
@@ -37,7 +37,7 @@ def can_spill_rows(t: pa.DataType) -> bool:
 
 
 class ReadRows:
-    """Rows whose records were read; ``numbers`` : int64[n]."""
+    """Rows whose records have been read. ``numbers`` : int64[n]."""
 
     __slots__ = ("_records", "_rows", "numbers")
 
@@ -54,7 +54,7 @@ class ReadRows:
         return self._rows.axis(a, self._records)
 
     def column(self, i: int) -> pa.Array:
-        """Return a stored column, by its position among the stored columns."""
+        """Return a stored column by its position among the stored columns."""
         return self._rows.records.column(self._rows.n_axes + i, self._records)
 
 
@@ -74,21 +74,21 @@ class _Run:
 
 
 class SpilledRows:
-    """Rows of one side in files, ``block`` rows per block; the types of the columns fit :func:`can_spill_rows`."""
+    """Rows of one side in files, with ``block`` rows per block. :func:`can_spill_rows` must be True for all columns."""
 
     def __init__(self, files: Files, types: Sequence[pa.DataType], n_axes: int, block: int) -> None:
         self.n_axes, self._size = n_axes, block
         self.records = Records(files, [*[pa.int64()] * n_axes, *types], 0)
         self._runs: list[_Run] = []
-        self._new: list[np.ndarray] = []  # in no run yet
-        self._run_bytes = 0, 0  # of runs in memory; of their tables and new entries
+        self._new: list[np.ndarray] = []  # entries that are in no run yet
+        self._run_bytes = 0, 0  # bytes of runs in memory; bytes of their tables and of new entries
         self.live = self.low = self.top = 0
         self._base = 0  # row number of the first flag
         self._flags = np.empty(0, dtype=np.uint8)
         self._first = 0  # number of the first block
         self._least, self._most = np.empty((n_axes, 0), np.int64), np.empty((n_axes, 0), np.int64)
         self._counts = np.empty(0, np.int64)  # live rows of each block
-        self._absent: dict[int, dict[int, np.ndarray]] = {}  # block: axis: bool[self._size]
+        self._absent: dict[int, dict[int, np.ndarray]] = {}  # block: axis: bool[self._size], the rows without a value
         self._cache = np.empty((_CACHED, n_axes, block), dtype=np.int64)
         self._cached = [-1] * _CACHED  # the numbers of the cached blocks
 
@@ -115,10 +115,11 @@ class SpilledRows:
         self, hashes: np.ndarray, axes: np.ndarray, arrays: Sequence[pa.Array], matched: np.ndarray,
         absent: dict[int, np.ndarray],
     ) -> None:
-        """Store rows; raise MemoryLimitError, without a change, if the disk is full.
+        """Store rows. If the disk is full, change nothing and raise MemoryLimitError.
 
-        hashes : int64[n], 63-bit hashes of their keys; axes : int64[a, n]; matched : bool[n]
-        absent : by axis, bool[n], the rows that a bound on this axis must not evict
+        - ``hashes`` : int64[n] are 63-bit hashes of their keys.
+        - ``axes`` : int64[a, n] are their axis values, and ``matched`` : bool[n] their flags.
+        - ``absent`` has for an axis the rows that a bound on this axis must not evict : bool[n].
         """
         n = len(hashes)
         self.records.reserve(n)
@@ -172,7 +173,7 @@ class SpilledRows:
         self._count_runs()
 
     def index(self) -> None:
-        """Add the rows that were stored since the last call to the index."""
+        """Add the rows stored since the last call to the index."""
         if not self._new:
             return
         entries = np.concatenate(self._new)
@@ -239,9 +240,11 @@ class SpilledRows:
                 yield self.take(numbers)
 
     def outside(self, bounds: Sequence[tuple[int, int]] | None) -> Iterator[np.ndarray]:
-        """Yield the numbers of live rows outside the bounds (low, high) per axis, or of all live rows, block by block.
+        """Yield the numbers of live rows outside the bounds (low, high) of the axes, block by block.
 
-        The caller must pass each piece to :meth:`drop` before it requests the next.
+        None yields all rows.
+
+        The caller must pass each piece to :meth:`drop` before it requests the next piece.
         """
         first = self._first
         if bounds is None:
@@ -315,7 +318,7 @@ class SpilledRows:
 
 
 def _beside(other: np.ndarray, run: np.ndarray) -> np.ndarray:
-    """Copy a run to where ``other`` lies, if there is space."""
+    """Copy a run to the place of ``other``, in memory or in a file, if there is space."""
     if in_memory(other):
         return run
     with suppress(MemoryLimitError):

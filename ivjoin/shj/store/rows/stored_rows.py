@@ -1,4 +1,4 @@
-"""Store one side's rows: the ring of row records, the payload columns, the index, and the expiry schedules.
+"""Store one side's rows: the ring of row records, the payload columns, the index and the expiry schedules.
 
 Counts and edges are in the side's ``SIDE`` record, which the kernels read and write. This class gives Python access to
 them. :class:`ivjoin.shj.store.rows.side.SideStore` adds the methods that change the capacity or the index.
@@ -45,13 +45,14 @@ class StoredRows:
     Parameters
     ----------
     types : list of pa.DataType
-        Types of the stored payload columns, whose positions in the input are ``stored``, and byte widths ``widths``.
+        Types of the stored payload columns. Their positions in the input are ``stored``, their byte widths ``widths``.
     n_axes, sums : int, list of (int, float)
-        Stored axes, and further ones: a stored axis plus a number. The first axis orders a key's rows if ``ordered``.
+        Stored axes, and additional ones: a stored axis plus a number. If ``ordered``, the first axis sorts a key's
+        rows.
     same : dict of int to int or None
         Payload columns that equal an axis (its index) or the key (None). They are not stored again.
     in_key : dict of int to int
-        Payload columns that equal one of the key's ``pieces`` (its position) byte for byte.
+        Payload columns whose bytes equal one of the key's ``pieces`` (its position).
     """
 
     lo = Register(SIDE, "lo")
@@ -60,9 +61,9 @@ class StoredRows:
     cap = Register(SIDE, "cap")
     ordered = Register(SIDE, "ordered")
     owes = Register(SIDE, "owes")
-    peak = Register(SIDE, "peak_span")  # most rows in the ring since its size was last checked
+    peak = Register(SIDE, "peak_span")  # greatest number of rows in the ring since its size was last checked
     _trimmed = Register(SIDE, "trimmed")
-    _fitted = Register(SIDE, "fitted")  # value of `rows_in` when the ring was last made to fit
+    _fitted = Register(SIDE, "fitted")  # value of `rows_in` when the size of the ring was last fitted
     _rows_in = Register(SIDE, "rows_in")
     _steps = Register(SIDE, "steps")
     _linked = Register(SIDE, "linked")
@@ -104,7 +105,7 @@ class StoredRows:
         self._table_words, self._ring_words = self._table.data, self._rings.reshape(-1).data
         self.schedules = Schedules(side, n_axes, self.account)
         self._tally = np.zeros(3, dtype=np.int64)
-        # Least and greatest value of each axis over all rows since the store was last empty, for the kernels.
+        # Least and greatest value of each axis for the kernels, over all rows since the store was last empty.
         self.extents = np.zeros((n_axes, 2), dtype=np.int64)
         self._registers[_EXTENTS] = address(self.extents)
         self.runs: SortedRuns | None = None
@@ -115,19 +116,19 @@ class StoredRows:
         self.point()
 
     def sort_columns(self) -> None:
-        """Note which columns kernels do not store, after columns have changed."""
+        """Record which columns kernels do not store, after columns have changed."""
         by_kernel = WordColumn, OrdinalColumn, KeyTextColumn
         self.by_python = [i for i, c in enumerate(self.columns) if not isinstance(c, by_kernel)]
         self.texts = [c for c in self.columns if isinstance(c, (BytesColumn, BoolColumn))]
-        self.others = [i for i in self.by_python if self.columns[i] not in self.texts]  # columns no kernel can store
-        if len(self._texts) != len(self.texts):  # some have moved to files
+        self.others = [i for i in self.by_python if self.columns[i] not in self.texts]  # kernels cannot store these
+        if len(self._texts) != len(self.texts):  # some columns have moved to files
             self._texts = at.blank(at.TEXT, len(self.texts))
             for k, c in enumerate(self.texts):
                 self._texts[k : k + 1] = c.record
                 c.take_record(self._texts[k : k + 1])
 
     def point(self) -> None:
-        """Write the addresses of the arrays to the side's record, after memory has moved."""
+        """Write the addresses of the arrays to the side's record after memory has moved."""
         r, table, rings = self._registers.data, self._table_words, self._ring_words
         rows = address(self.rows)
         r[_ROWS], r[_N_AXES] = rows, self.n_axes
@@ -172,7 +173,7 @@ class StoredRows:
         self.point()
 
     def _link(self, key_ids: np.ndarray, axes: np.ndarray, first: int) -> None:
-        """Add rows to the index: to their key's list, in order while that is cheap, or to sorted runs."""
+        """Add rows to the index: to their key's list, sorted as long as this is cheap, or to sorted runs."""
         self._tally[0] = 0
         born = index_kernels.insert(
             key_ids, axes, first % self.cap, 1 if self.ordered else 0, self.rows, self.links, self.keys.slots,
@@ -199,7 +200,7 @@ class StoredRows:
             self.schedules.start(axis, int(falling), self.keys.operator_address, values)
 
     def reschedule(self) -> None:
-        """Rebuild every schedule, after rows were renumbered or were stored by other means than a push."""
+        """Rebuild every schedule, after rows were renumbered or were stored by other code than a push."""
         if self.hi == self.lo:
             self.schedules.empty(self.lo)
         else:
@@ -219,14 +220,14 @@ class StoredRows:
         self._trimmed = self.lo
 
     def places(self, ids: np.ndarray) -> np.ndarray:
-        """Return ``ids % cap`` of rows that are stored or have just left, without a division per row."""
+        """Return ``ids % cap`` of rows that are stored or have just been removed, without a division per row."""
         places = ids - (self.lo - self.lo % self.cap)
         places[places >= self.cap] -= self.cap
         places[places < 0] += self.cap
         return places
 
     def ids_at(self, places: np.ndarray) -> np.ndarray:
-        """Return the ids of rows that are stored or have just left, by their places."""
+        """Return the ids of rows that are stored or have just been removed, by their places."""
         turn = self.lo - self.lo % self.cap
         ids = places + turn
         ids[ids < self.lo] += self.cap
@@ -237,7 +238,7 @@ class StoredRows:
         return ids[(self._flags(self.places(ids)) & index_kernels.LIVE) != 0]
 
     def flags(self, ids: np.ndarray) -> np.ndarray:
-        """Return the flags of rows: LIVE, MATCHED, and which axes have no value : int32[n]."""
+        """Return the flags of rows : int32[n]: LIVE, MATCHED, and the axes without a value."""
         return self._flags(self.places(ids))
 
     def _flags(self, places: np.ndarray) -> np.ndarray:
@@ -275,7 +276,7 @@ class StoredRows:
         return axis if axis < self.n_axes else self.sums[axis - self.n_axes][0]
 
     def _ordinals_at(self, axis: int | None, places: np.ndarray) -> np.ndarray:
-        """Return an axis's values at some places; for None, the keys."""
+        """Return an axis's values at places, or the keys for None."""
         # `take` on an array that is not contiguous would copy all of it first.
         if axis is None:
             assert isinstance(self.keys, IntKeys)
@@ -289,7 +290,7 @@ class StoredRows:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory in use: rings as allocated, arenas and runs as they are now."""
+        """Bytes of memory in use: rings with their capacity, arenas and runs with their current size."""
         tables = self._table, self._rings, self._texts, self._tally, self.extents
         total = in_memory(self.rows) + self.schedules.nbytes + sum(x.nbytes for x in tables)
         return total + sum(c.nbytes for c in self.columns) + (0 if self.runs is None else self.runs.nbytes)

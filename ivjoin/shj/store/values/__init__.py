@@ -1,1 +1,1 @@
-"""Columns of stored values."""
+"""Store the values of columns."""

@@ -1,11 +1,11 @@
 """Store payload columns of one side: rings of words, rings of bytes, and whole Arrow arrays for other types.
 
-A stored row has an absolute id; ``places`` is ``ids % cap``. Every column offers:
+A stored row has an absolute id. ``places`` is ``ids % cap``. Every column has these methods:
 
 - ``append(array)`` stores rows with the next ids.
-- ``grow(cap, lo, hi)`` changes the capacity, to no less than the number of stored rows.
+- ``grow(cap, lo, hi)`` changes the capacity, to at least the number of stored rows.
 - ``gather(ids, places)`` returns the values of these rows as an array of the column's type.
-- ``select(ids, places, cap)`` keeps only these rows, renumbered from 0.
+- ``select(ids, places, cap)`` retains only these rows, renumbered from 0.
 - ``trim(lo)`` forgets rows below ``lo``.
 """
 
@@ -32,7 +32,7 @@ _NO_TEXT = blank(TEXT, 0)
 
 
 def column_for(t: pa.DataType, cap: int, record: np.ndarray | None = None, width: int | None = -1) -> Column:
-    """Return a column for an Arrow type with this ``byte_width``; kernels find it by its ``record`` : TEXT[1]."""
+    """Return a column for an Arrow type with this ``byte_width``. Kernels find it by its ``record`` : TEXT[1]."""
     width = arrow.byte_width(t) if width == -1 else width
     if width is not None:
         return WordColumn(t, cap, width)
@@ -79,7 +79,7 @@ class WordColumn(RingColumn):
 
     @classmethod
     def taking_over(cls, column: OrdinalColumn, cap: int, places: np.ndarray) -> WordColumn:
-        """Return a ring with the values of the rows at ``places``, which so far were read from an axis."""
+        """Return a ring with the values of the rows at ``places``, which were read from an axis before."""
         made = cls(column.type, cap, 8, column.valid)
         made._ring[places] = column.words(places)
         return made
@@ -94,11 +94,12 @@ class WordColumn(RingColumn):
 
 
 class OrdinalColumn(FixedColumn):
-    """A column whose values the store already has as an axis (``source``) or as the key (None). Only nulls are stored.
+    """A column whose values the store already has as an axis (``source``) or as the key (None). Only NULLs are stored.
 
-    Its type fits :func:`ivjoin.shj.arrow.is_own_ordinal`. An axis may also be float64, as long as its ordinals
-    determine every value (:meth:`tells`). ``values`` returns the values of a source at given places : int64[n]. It is
-    weak, because a strong reference to the store would delay freeing both until a garbage collection.
+    - :func:`ivjoin.shj.arrow.is_own_ordinal` is True for its type.
+    - If ``source`` is an axis, it may also be float64, as long as ordinals determine every value (:meth:`tells`).
+    - ``values`` returns the values of a source at given places : int64[n]. It is a weak reference. A strong reference
+      to the store would delay freeing both until a garbage collection.
     """
 
     def __init__(self, t: pa.DataType, source: int | None, values: OrdinalsAt, cap: int, width: int) -> None:
@@ -139,7 +140,7 @@ class OrdinalColumn(FixedColumn):
 
 
 class BoolColumn(RingColumn):
-    """A ring of bools, one byte each, which kernels find by its ``record`` : TEXT[1]."""
+    """A ring of bools, one byte each. Kernels find it by its ``record`` : TEXT[1]."""
 
     def __init__(self, t: pa.DataType, cap: int, record: np.ndarray | None = None) -> None:
         super().__init__(t)

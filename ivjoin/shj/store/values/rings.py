@@ -13,14 +13,14 @@ from ivjoin.shj.store.disk.pages import lengthened, let_go, paged
 
 __all__ = ["Column", "FixedColumn", "RingColumn", "Validity", "put", "regrown", "selected", "spans"]
 
-_AT_ONCE = 4 << 20  # bytes that exist twice while a ring is copied
+_AT_ONCE = 4 << 20  # bytes that are stored twice while a ring is copied
 
 
 class Column(Protocol):
-    """The interface of a stored column; the module ``columns`` describes the methods."""
+    """The interface of a stored column. The module ``columns`` describes the methods."""
 
     type: pa.DataType
-    varies: bool  # whether memory depends on the stored values, not on the capacity alone
+    varies: bool  # whether memory depends on the stored values, in addition to the capacity
 
     @property
     def valid(self) -> Validity | None: ...  # None: validity is stored with the values
@@ -38,7 +38,7 @@ class Column(Protocol):
 
 
 def put(ring: np.ndarray, first: int, values: np.ndarray) -> None:
-    """Write values at ids first, first + 1, ... of a ring, in at most two pieces."""
+    """Write values to a ring at the ids from ``first`` on, in at most two pieces."""
     at = first % len(ring)
     room = len(ring) - at
     n = len(values)
@@ -51,7 +51,7 @@ def put(ring: np.ndarray, first: int, values: np.ndarray) -> None:
 
 def regrown(ring: np.ndarray, cap: int, lo: int, hi: int) -> np.ndarray:
     """Return a ring of another capacity with rows lo to hi. The caller must not use ``ring`` afterwards."""
-    if hi <= min(cap, len(ring)):  # no row changes its place
+    if hi <= min(cap, len(ring)):  # all rows stay at their places
         whole = lengthened(ring, cap)
         if whole is not None:
             return whole
@@ -64,9 +64,9 @@ def regrown(ring: np.ndarray, cap: int, lo: int, hi: int) -> np.ndarray:
 
 
 def selected(ring: np.ndarray, places: np.ndarray, cap: int) -> np.ndarray:
-    """Return a ring that begins with the rows at some places. The caller must not use ``ring`` afterwards.
+    """Return a ring that begins with the rows at ``places``. The caller must not use ``ring`` afterwards.
 
-    ``places`` rise, but for one fall where the ring wraps around. Memory is released behind the copy.
+    ``places`` rise, except for one fall where the ring wraps around. Memory is released behind the copy.
     """
     made = paged((cap, *ring.shape[1:]), ring.dtype)
     step = max(1, _AT_ONCE // ring.strides[0])
@@ -83,7 +83,7 @@ def selected(ring: np.ndarray, places: np.ndarray, cap: int) -> np.ndarray:
 
 
 def spans(ring: np.ndarray, lo: int, hi: int) -> Iterator[tuple[int, int]]:
-    """Cut ids lo to hi into small pieces, each contiguous in a ring."""
+    """Cut ids lo to hi into small pieces that are each contiguous in a ring."""
     step = max(1, _AT_ONCE // ring.strides[0])
     while lo < hi:
         end = min(lo + step, hi, lo - lo % len(ring) + len(ring))
@@ -92,7 +92,7 @@ def spans(ring: np.ndarray, lo: int, hi: int) -> Iterator[tuple[int, int]]:
 
 
 class Validity:
-    """A ring of validity bytes that exists only once a null has been seen."""
+    """A ring of validity bytes, which exists only after the first NULL."""
 
     __slots__ = ("ring",)
 
@@ -138,7 +138,7 @@ class Validity:
 
     @property
     def nbytes(self) -> int:
-        ring = self.ring  # another thread may free it meanwhile
+        ring = self.ring  # read it once, because another thread may free it
         return 0 if ring is None else in_memory(ring)
 
     @property
@@ -147,7 +147,7 @@ class Validity:
 
 
 class FixedColumn:
-    """A column whose memory depends on the capacity alone, with a ring of validity."""
+    """A column whose memory depends only on the capacity, with a ring of validity."""
 
     varies = False
     lies_in_files = False
@@ -165,7 +165,7 @@ class FixedColumn:
         return self.valid.row_bytes
 
     def clear(self) -> None:
-        """Reset the column to its initial state, in the same memory."""
+        """Reset the column to its initial state, with the same memory."""
         self.valid.ring = None
 
     def trim(self, lo: int) -> None:

@@ -18,7 +18,7 @@ from ivjoin.shj.store.values.rings import Validity
 
 __all__ = ["SegmentColumn", "buffer_bytes"]
 
-_MOST_MERGED = 4 << 20  # bytes of arrays that are merged, which exist twice meanwhile
+_MOST_MERGED = 4 << 20  # bytes of arrays that are merged, which are stored twice during the merge
 _AT_ONCE = AT_ONCE
 _LITTLE = 1024  # unused bytes that the buffers of a stored array may have
 
@@ -34,7 +34,7 @@ class SegmentColumn:
         self._parts: list[pa.Array] = []
         self._firsts: list[int] = []
         self._next = 0
-        self._spilled = 0  # number of leading parts that lie in files
+        self._spilled = 0  # number of leading parts that are in files
         self._files: Files | None = None
 
     @property
@@ -52,7 +52,7 @@ class SegmentColumn:
         return total
 
     def spill(self, files: Files) -> None:
-        """Move all stored rows to one more file, with a bounded part of them in memory meanwhile."""
+        """Move all stored rows to an additional file. Only a bounded part of them is in memory at a time."""
         self._files, there = files, self._spilled
         pieces = _pieces(self._parts[there:])
         parts = _filed(lambda: iter(pieces), files)
@@ -60,7 +60,7 @@ class SegmentColumn:
         self._spilled = len(self._parts)
 
     def disk(self) -> int:
-        """Return an upper bound of the bytes that the rows in files take when they are written again."""
+        """Return an upper bound of the bytes that the rows in files need when they are written again."""
         return sum(buffer_bytes(part) for part in self._parts) if self._spilled else 0
 
     @property
@@ -69,7 +69,7 @@ class SegmentColumn:
 
     @staticmethod
     def more_room(array: pa.Array) -> int:
-        """Return an upper bound of the bytes that ``append`` takes: merging with a neighbour may double them."""
+        """Return an upper bound of the bytes that ``append`` needs. Merging with a neighbour may double them."""
         return 2 * (int(array.nbytes) if _is_slice(array) else buffer_bytes(array))
 
     def append(self, array: pa.Array, first: int) -> None:
@@ -83,7 +83,7 @@ class SegmentColumn:
             if not has_dictionaries(self.type) and sum(map(buffer_bytes, two)) > _MOST_MERGED:
                 break
             parts[-2:] = [one_array(two, kept_pool())]
-            if self.nbytes > most:  # merging an array with nulls and one without allocates a bitmap for both
+            if self.nbytes > most:  # merging an array with NULLs and one without allocates a bitmap for both
                 parts[-1:] = two
                 break
             self._firsts.pop()
@@ -133,12 +133,12 @@ class SegmentColumn:
 
 
 def _firsts(parts: Sequence[pa.Array], first: int) -> list[int]:
-    """Return the id of the first row of each part; the first part begins with ``first``."""
+    """Return the id of the first row of each part. The first part begins with ``first``."""
     return [first + n for n in accumulate(map(len, parts[:-1]), initial=0)] if parts else []
 
 
 def _pieces(parts: Sequence[pa.Array]) -> list[pa.Array]:
-    """Cut the same rows into arrays of at most about 4 MiB; into one array if each would repeat all dictionaries."""
+    """Cut the rows into arrays of at most about 4 MiB, or into one array if each would repeat all dictionaries."""
     if has_dictionaries(parts[0].type):
         return [one_array(parts)]
     out: list[pa.Array] = []
@@ -149,7 +149,7 @@ def _pieces(parts: Sequence[pa.Array]) -> list[pa.Array]:
 
 
 def _filed(arrays: Callable[[], Iterator[pa.Array]], files: Files) -> list[pa.Array]:
-    """Write arrays to a mapped file, as :func:`filed` does with batches."""
+    """Write arrays to a mapped file, as :func:`filed` writes batches."""
 
     def batches() -> Iterator[pa.RecordBatch]:
         for array in arrays():

@@ -22,16 +22,16 @@ __all__ = ["BytesColumn", "KeyTextColumn", "PiecesAt", "text_array", "text_bytes
 
 PiecesAt = WeakMethod[Callable[[int, np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]]]
 _NARROW = 2**32  # bytes of an arena that uint32 offsets can address
-_MORE = 8  # an arena has an eighth of slack, and is compacted when an eighth of it is dead
+_MORE = 8  # an arena has 1 / _MORE of slack, and is compacted when 1 / _MORE of it is dead
 _ROOM = list(TEXT.names or ()).index("room")
 
 
 class KeyTextColumn:
-    """Text that the key table stores as a ``piece`` of the key (``ByteKeys.piece_of``), so nothing is stored here."""
+    """Text that is not stored here, because the key table has it as a ``piece`` of the key (``ByteKeys.piece_of``)."""
 
     varies = False
     lies_in_files = False  # the key table accounts for its own arrays
-    valid = None  # a row without a key is not stored
+    valid = None  # a row without a key is not stored, so a stored row has no NULL here
     nbytes = row_bytes = 0
 
     def __init__(self, t: pa.DataType, piece: int, spans: PiecesAt) -> None:
@@ -61,7 +61,7 @@ class BytesColumn(RingColumn):
     """Strings and binaries: a ring of starts, and an arena whose dead front is dropped occasionally.
 
     A start counts the bytes of all rows ever stored, so trimming rewrites no start. Starts are stored modulo 2**32 as
-    long as the arena is smaller than 4 GiB. A row ends where the next one begins. Kernels append by ``record`` :
+    long as the arena is smaller than 4 GiB. A row ends where the next one begins. Kernels append through ``record`` :
     TEXT[1].
     """
 
@@ -83,10 +83,10 @@ class BytesColumn(RingColumn):
         self.record, self._registers = record, record.view(np.int64)
 
     def point(self) -> None:
-        """Write the addresses of the arrays to the record, after memory has moved."""
+        """Write the addresses of the arrays to the record after memory has moved."""
         r, ring = self.record[0], self.valid.ring
         room = len(self._arena)
-        # One byte less makes the kernel call Python before uint32 starts overflow.
+        # With one byte less, the kernel calls Python before uint32 starts overflow.
         r["room"] = min(room, _NARROW - 1) if self._ring.dtype == np.uint32 else room
         r["start_width"] = self._ring.itemsize
         r["starts"], r["arena"] = address(self._ring), address(self._arena)
@@ -160,7 +160,7 @@ class BytesColumn(RingColumn):
         self._base, self._top, self._next = 0, int(offsets[-1]), n
         self._ring = paged((cap,), np.uint32 if self._top < _NARROW else np.uint64)
         self._ring[:n] = offsets[:-1]
-        # Ids rise, and so do their offsets: the bytes are compacted in place, without a copy of the arena.
+        # Ids rise, and so do their offsets. The bytes are therefore compacted in place, without a copy of the arena.
         at = address(self._arena)
         byte_kernels.gather_bytes(starts, sizes, at, at)
         self._arena = resized(self._arena, min(max(256, self._top), len(self._arena)), self._top)
@@ -181,7 +181,7 @@ class BytesColumn(RingColumn):
 
 
 def text_array(t: pa.DataType, text: Bytes, valid: np.ndarray | None) -> pa.Array:
-    """Return strings or binaries as an array; raise CapacityError if they exceed what the offsets can address."""
+    """Return strings or binaries as an array. If they exceed what the offsets can address, raise CapacityError."""
     offsets, n = text.offsets, len(text.offsets) - 1
     if arrow.offset_width(t) == 4:
         if offsets[-1] > 2**31 - 1:

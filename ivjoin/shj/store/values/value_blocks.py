@@ -1,4 +1,4 @@
-"""Search a run for values in a range by the least and greatest value of blocks."""
+"""Search a run for values in a range, by the least and greatest values of blocks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ivjoin.shj.registers import I64_MAX, I64_MIN
 
 __all__ = ["ValueBlocks"]
 
-_SEARCH = 256  # values that a sweep may look at in vain for each row: as long as a search in the blocks takes
+_SEARCH = 256  # values that a sweep may read in vain for each row; a search in the blocks takes as long
 _A_PAIR = 20  # the same for each pair that a search finds
 
 
@@ -19,8 +19,9 @@ _A_PAIR = 20  # the same for each pair that a search finds
 class ValueBlocks:
     """Blocks of values in several levels, as ``range_kernels`` reads them.
 
-    least, most : int64[n], the values; for one that lies in every range, the ends of int64
-    upper : int64[2, m], least and greatest of each block; starts : int64[levels], where each level begins
+    - ``least``, ``most`` : int64[n] are the values. For a value that is in every range, they are the ends of int64.
+    - ``upper`` : int64[2, m] are the least and greatest value of each block.
+    - ``starts`` : int64[levels] is where each level begins.
     """
 
     least: np.ndarray
@@ -30,7 +31,7 @@ class ValueBlocks:
 
     @classmethod
     def of(cls, values: np.ndarray, absent: np.ndarray | None = None) -> ValueBlocks:
-        """Build the blocks of int64[n] values. A value that is ``absent`` : bool[n] lies in every range."""
+        """Build the blocks of int64[n] values. A value that is ``absent`` : bool[n] is in every range."""
         least = values if absent is None else np.where(absent, I64_MIN, values)
         most = values if absent is None else np.where(absent, I64_MAX, values)
         levels, below, size = [np.empty((2, 0), dtype=np.int64)], (least, most), 1 << range_kernels.BITS
@@ -53,8 +54,9 @@ class ValueBlocks:
     ) -> tuple[np.ndarray, np.ndarray, int]:
         """Find rows i and places k with ``first[i] <= k < last[i]`` and a value in ``[low[i], high[i]]``.
 
-        Return rows, places : int64[p], ordered, and the number of finished rows: all, or with more than ``most`` pairs,
-        at least the first one. The pairs of an unfinished row are left out.
+        Return ordered rows and places : int64[p], and the number of finished rows. All rows are finished, unless there
+        are more than ``most`` pairs. Then at least the first row is finished. The pairs of an unfinished row are
+        omitted.
         """
         state = np.array([0, -1], dtype=np.int64)
         rows, at = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64)
@@ -72,16 +74,16 @@ class ValueBlocks:
     def found(
         self, first: np.ndarray, last: np.ndarray, low: np.ndarray, high: np.ndarray, most: int
     ) -> tuple[np.ndarray, np.ndarray, int]:
-        """Do as :meth:`pairs`, by a sweep where that is faster."""
+        """Return the result of :meth:`pairs`, with a sweep where that is faster."""
         return self.swept(first, last, low, high, most) or self.pairs(first, last, low, high, most)
 
     def swept(
         self, first: np.ndarray, last: np.ndarray, low: np.ndarray, high: np.ndarray, most: int
     ) -> tuple[np.ndarray, np.ndarray, int] | None:
-        """Do as :meth:`pairs` by one pass through the values of each range as ``low`` rises.
+        """Return the result of :meth:`pairs` with one pass over the values of each range as ``low`` rises.
 
-        Return None if ``low`` falls, or ``high`` excludes a value. If the pass would look at many values in vain, it
-        begins once a search has found many pairs.
+        Return None if ``low`` falls, or ``high`` excludes a value. If the pass would read many values in vain, it
+        begins only after a search has found many pairs.
         """
         filled = np.flatnonzero(last > first)
         if not len(filled) or bool((high != I64_MAX).any()):
