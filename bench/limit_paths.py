@@ -120,7 +120,9 @@ def _commanded(case: Case, share: float, rows: int, folder: Path) -> Join:
         words = ["join", *map(str, paths), "--on", "k", "--condition", asked["condition"], "-q"]
         words += ["--left-order", "t", "--right-order", "t", "--metrics-json", str(said)]
         words += ["-o", str(folder / "out.arrow")]
-        words += [w for name, value in limit.items() for w in ("--" + name.replace("_", "-"), str(value))]
+        if "memory_limit" in limit:
+            words += ["--memory-limit", str(limit["memory_limit"])]
+            words += ["--when-full", "spill", "--spill-dir", limit["when_full"].dir]
 
         def out() -> Iterator[int]:
             if command(words):

@@ -181,14 +181,14 @@ def played(
         if draw is not None and draw.random() < 0.25:
             op = restored(op, options())
         if mark is not None:
-            out += _bag(op.advance(name, {"t": mark}))
+            out.update(_bag(op.advance(name, {"t": mark})))
         if start == stop:
-            out += _bag(op.finish(name))
+            out.update(_bag(op.finish(name)))
             continue
         batch = data[name].slice(start, stop - start)
         try:
             for b in op.push(name, batch):
-                out += _bag([b])
+                out.update(_bag([b]))  # ``+=`` would look at all rows so far
             if draw is not None and draw.random() < 0.3:
                 to_files(op)
             did["in files"] += op.metrics.spilled_rows > 0
