@@ -44,6 +44,11 @@ class Part(NamedTuple):
     place: Callable[[np.ndarray], None]
 
 
+# Spilled rows are found by their keys alone, so each probe row reads so many records at most. Otherwise the index moves
+# to mapped files, where the axes are searched, too.
+_ROWS_A_KEY = 64
+
+
 class Spilling:
     """Move arrays and rows of an operator to files. ``start``: the process's own memory at the start, in bytes."""
 
@@ -92,6 +97,8 @@ class Spilling:
     def _spill_rows(self, engine: PairState, needed: int) -> bool:
         """Spill the oldest rows with their index. Return whether that freed enough memory to try again."""
         if engine.state.get("phase") != at.BEGIN or not (engine.in_files is not None or self._can_spill_rows):
+            return False
+        if engine.in_files is None and engine.rows_held > _ROWS_A_KEY * engine.keys.used:
             return False
         found = True
         while found:

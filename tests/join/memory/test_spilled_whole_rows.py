@@ -40,7 +40,7 @@ def drawn(rng: np.random.Generator, t: int, n: int, keys: int) -> pa.RecordBatch
     )  # fmt: skip
 
 
-def frozen(op: SymmetricHashJoin) -> int:
+def rows_in_files(op: SymmetricHashJoin) -> int:
     engine: Any = op._engine
     return 0 if engine.in_files is None else engine.in_files.live
 
@@ -65,8 +65,22 @@ def test_rows_of_one_side_go_first() -> None:
     for _ in pushed_alike(op, free, rng, 8, 160, 1000):
         pass
     engine: Any = op._engine
-    assert 0 < frozen(op) < free.metrics.state_rows
+    assert 0 < rows_in_files(op) < free.metrics.state_rows
     assert 0 in [rows.live for rows in engine.in_files.sides]
+    assert rows_of(op.finish()) == rows_of(free.finish())
+
+
+@pytest.mark.parametrize("keys, whole_rows", [(3, False), (300, True)])
+def test_rows_are_spilled_whole_unless_a_key_has_many(keys: int, whole_rows: bool) -> None:
+    """A spilled row is found by its key alone, so a probe row would read all rows of a frequent key."""
+    rng = np.random.default_rng(7)
+    question = {**BAND_QUESTION, "condition": "abs(l.t - r.t) <= 500 AND abs(l.v - r.v) < 0.001", "how": "full"}
+    free = SymmetricHashJoin(SCHEMA, SCHEMA, **question)
+    op = SymmetricHashJoin(SCHEMA, SCHEMA, **question, memory_limit=90_000, when_full="spill")
+    for _ in pushed_alike(op, free, rng, 12, 160, keys):
+        pass
+    assert op.metrics.spilled_bytes > 0
+    assert (rows_in_files(op) > 0) == whole_rows
     assert rows_of(op.finish()) == rows_of(free.finish())
 
 
@@ -97,7 +111,7 @@ def test_bounds_of_the_output_know_rows_in_files() -> None:
     op = SymmetricHashJoin(SCHEMA, SCHEMA, **ONE_ORDER, memory_limit=LIMIT, when_full="spill")
     for _ in pushed_alike(op, free, rng, 8, 150, 60):
         pass
-    assert frozen(op) > 0
+    assert rows_in_files(op) > 0
     assert op.output_bounds() == free.output_bounds()
 
 
