@@ -237,7 +237,8 @@ def test_the_page_shows_ratios_net_of_input_and_fitted_exponents(tmp_path: Path)
     machine = {"cpu": "c", "cores": 2, "memory_gib": 1.0, "system": "s", "versions": {"python": "3"}, "load": 0.0,
                "command": "python -m bench", "started": "now"}  # fmt: skip
     page = report.render(records_of_a_grid(), [machine], tmp_path)
-    assert "Exponent fitted to the CPU time: ivjoin 0.50; to the rows in and out 0.00. Expected: 0." in page
+    fitted = "Fitted exponents of the CPU time: ivjoin 0.50. The rows in and out have the exponent 0.00."
+    assert f"{fitted} The expected exponent is 0: " in page
     assert "ivjoin takes 2 to 500 ns for each row of input or output." in page
     shown = re.findall(r"\]\((benchmarks-[\w-]+\.svg)\)", page)
     assert all((tmp_path / name).stat().st_size > 1000 for name in shown)
