@@ -45,7 +45,7 @@ def pos(x: Interval) -> Interval:
 
 def neg(x: Interval) -> Interval:
     """Return the negatives of the members."""
-    return make(-x.sup, -x.inf)
+    return -x
 
 
 def add(x: Interval, y: Interval) -> Interval:
@@ -135,12 +135,7 @@ def pown(x: Interval, n: int) -> Interval:
 
 def abs(x: Interval) -> Interval:
     """Return the absolute values of the members."""
-    a, b = x.inf, x.sup
-    if a >= 0.0:
-        return x
-    if b <= 0.0:
-        return make(-b, -a)
-    return make(0.0, -a if -a > b else b)
+    return x.__abs__()
 
 
 def min(x: Interval, y: Interval) -> Interval:

@@ -26,8 +26,10 @@ def pairs_text(rows: tuple[int | None, int | None], share: float) -> str:
 def warn_of_pairs(plan: JoinPlan, rows: tuple[int | None, int | None], share: float) -> None:
     """Warn the caller of a join that compares more than ``MANY`` pairs of rows, or fewer pairs of texts."""
     left, right = rows
+    if not share or left is None or right is None:
+        return
     text = any(node.type.kind == "string" for c in plan.separation.residual for node in walk(c))
-    if share and left is not None and right is not None and left * right * share > (MANY // _TEXT if text else MANY):
+    if left * right * share > (MANY // _TEXT if text else MANY):
         warn_caller(SlowJoinWarning(
             f"{pairs_text(rows, share)}, since the condition has no key, and no band that leaves out most pairs. Add a "
             "key to on=, or a comparison such as l.t BETWEEN r.t AND r.t + 10"
